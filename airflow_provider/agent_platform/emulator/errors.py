@@ -1,7 +1,7 @@
 """The one error the service core raises, and what both wires make of it.
 
-In: a ``google.rpc`` code, a text, optional detail messages. Out: a ``google.rpc.Status`` for gRPC, an HTTP status
-and Google's error JSON for REST. This module does not decide *when* something is an error.
+In: a ``google.rpc`` code, a text, optional detail messages. Out: a ``google.rpc.Status`` for gRPC, an HTTP
+status and Google's error JSON for REST. This module does not decide *when* something is an error.
 """
 
 from __future__ import annotations
