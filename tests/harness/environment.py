@@ -29,7 +29,6 @@ def base_environment(root: Path) -> dict[str, str]:
         **kept,
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)]),
         "PYTHONUNBUFFERED": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
         "CLOUDSDK_CONFIG": str(google_config),
         "NO_GCE_CHECK": "true",
         "NO_PROXY": f"{LOOPBACK},localhost",
