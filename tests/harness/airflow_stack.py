@@ -66,6 +66,7 @@ class AirflowStack:
 
     def __enter__(self) -> AirflowStack:
         try:
+            self.prepare()
             self.start()
         except BaseException:
             self.close()
@@ -78,8 +79,7 @@ class AirflowStack:
         self.close()
 
     def start(self) -> None:
-        """Make the database and start all four components; return when all of them are healthy."""
-        self.prepare()
+        """Start all four components; return when all of them are healthy."""
         for name in _COMPONENTS:
             self.component(name).start()
         self.wait_healthy()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from types import TracebackType
 
 import httpx
 
@@ -20,7 +19,7 @@ from tests.harness.waiting import wait_until
 
 
 class Services:
-    """Both emulators for as long as the ``with`` block runs.
+    """Both emulators, from ``start`` to ``close``.
 
     :param root: takes the stored objects, the emulator's database and the logs.
     :param bucket: a bucket that is there from the start.
@@ -72,20 +71,14 @@ class Services:
             "STORAGE_EMULATOR_HOST": self.storage_url,
         }
 
-    def __enter__(self) -> Services:
-        try:
-            for component in self.components:
-                component.start()
-            wait_until(self._ready, "the emulators to answer", seconds=60, every=0.1, watch=self.check)
-        except BaseException:
-            self.close()
-            raise
-        return self
+    def start(self) -> None:
+        """Start both, without waiting for them."""
+        for component in self.components:
+            component.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def wait_ready(self, seconds: float = 60.0) -> None:
+        """Wait until both answer."""
+        wait_until(self._ready, "the emulators to answer", seconds=seconds, every=0.1, watch=self.check)
 
     def check(self) -> None:
         """Raise when one of the two has died by itself."""
