@@ -192,7 +192,7 @@ def _read(uri: str) -> str:
 
 
 def _bucket(uri: str) -> tuple[Any, str]:
-    from google.cloud import storage  # type: ignore[import-untyped]
+    from google.cloud import storage
 
     name, _, prefix = uri[len("gs://") :].partition("/")
     if os.environ.get("STORAGE_EMULATOR_HOST"):

@@ -1,4 +1,4 @@
-"""Fixtures of the system tests: one running set-up for each kind of database, shared by all tests.
+"""Fixtures of the system tests: one running set-up for each kind of database, shared by all tests."""
 
 from __future__ import annotations
 

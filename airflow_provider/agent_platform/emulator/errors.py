@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf import any_pb2, json_format
-from google.rpc import code_pb2, status_pb2  # type: ignore[import-untyped]  # ships no types
+from google.rpc import code_pb2, status_pb2
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message

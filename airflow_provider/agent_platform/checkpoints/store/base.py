@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider.agent_platform.checkpoints.recognisers.model import StoredObject
 
 if TYPE_CHECKING:
-    from google.cloud import storage  # type: ignore[import-untyped]
+    from google.cloud import storage
 
 ClientFactory = Callable[[], "storage.Client"]
 """Makes a google-cloud-storage client, as `TrainingJobHook.storage_client` does. Called at most once a

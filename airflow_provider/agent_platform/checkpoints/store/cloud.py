@@ -20,7 +20,7 @@ from airflow_provider.agent_platform.checkpoints.store.base import (
 from airflow_provider.agent_platform.checkpoints.store.reads import TIMEOUT, describe, retrying
 
 if TYPE_CHECKING:
-    from google.cloud import storage  # type: ignore[import-untyped]
+    from google.cloud import storage
 
 T = TypeVar("T")
 
