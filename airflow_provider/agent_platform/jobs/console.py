@@ -40,11 +40,11 @@ class JobName:
         :param name: ``projects/.../locations/.../customJobs/...`` or ``.../hyperparameterTuningJobs/...``.
         :raises ValueError: not such a name.
         """
-        match = _JOB_NAME.fullmatch(name) if isinstance(name, str) else None
+        match = _JOB_NAME.fullmatch(name)
         if match is None:
             raise ValueError(
-                f"{name!r} is no name of a training job: it must look like "
-                "'projects/<project>/locations/<region>/customJobs/<id>' or '.../hyperparameterTuningJobs/<id>'."
+                f"{name!r} is no name of a training job: it must look like 'projects/<project>/locations/"
+                "<region>/customJobs/<id>' or '.../hyperparameterTuningJobs/<id>'."
             )
         return cls(
             project=match["project"],
@@ -63,10 +63,8 @@ def console_url(job_name: str) -> str:
     :raises ValueError: not such a name.
     """
     job = JobName.parse(job_name)
-    return (
-        f"{CONSOLE}/agent-platform/locations/{quote(job.region, safe='')}/training/{quote(job.job_id, safe='')}"
-        f"?project={quote(job.project, safe='')}"
-    )
+    region, job_id, project = (quote(part, safe="") for part in (job.region, job.job_id, job.project))
+    return f"{CONSOLE}/agent-platform/locations/{region}/training/{job_id}?project={project}"
 
 
 def logs_url(job_name: str, replica: str | None = None) -> str:

@@ -15,6 +15,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from airflow_provider.agent_platform.jobs.errors import SpecError, SpecProblem, shown
 
@@ -78,7 +79,9 @@ class TaskIdentity:
             parts.append(self.deployment)
         return _digest(json.dumps(parts))[:_KEY_LENGTH]
 
-    def labels(self, *, epoch: int, try_number: int, resume_step: int | None = None) -> dict[str, str]:
+    def labels(
+        self, *, epoch: int, try_number: int, resume_step: int | Literal["unknown"] | None = None
+    ) -> dict[str, str]:
         """Return the labels of a job of this task instance.
 
         :param epoch: see :func:`epoch_of`.
@@ -125,13 +128,15 @@ class JobLabels:
     :param key: of the owning task instance, :attr:`TaskIdentity.key`.
     :param epoch: the epoch the job belongs to.
     :param try_number: the try that submitted it.
-    :param resume_step: the step it was started from; None when it started from nothing.
+    :param resume_step: the step it was started from; None when it started from nothing, or it is not known.
+    :param resume_step_unknown: it is not known what the job started from.
     """
 
     key: str
     epoch: int
     try_number: int
     resume_step: int | None = None
+    resume_step_unknown: bool = False
 
     @classmethod
     def parse(cls, labels: Mapping[str, str]) -> JobLabels | None:
@@ -146,9 +151,15 @@ class JobLabels:
             return None
         step = labels.get(LABEL_RESUME_STEP)
         resume_step = _whole(step)
-        if step is not None and resume_step is None:
-            return None
-        return cls(key=key, epoch=epoch, try_number=try_number, resume_step=resume_step)
+        # A step that cannot be read must not hide the job: it would be submitted a second time.
+        unknown = step is not None and resume_step is None
+        return cls(
+            key=key,
+            epoch=epoch,
+            try_number=try_number,
+            resume_step=resume_step,
+            resume_step_unknown=unknown,
+        )
 
 
 def epoch_of(max_tries: int, retries: int) -> int:
@@ -201,10 +212,10 @@ def merge_labels(user: Mapping[str, object] | None, ours: Mapping[str, str]) -> 
     return {**checked, **ours}
 
 
-def check_labels(user: Mapping[str, object] | None) -> dict[str, str]:
+def check_labels(user: object) -> dict[str, str]:
     """Return a user's labels as text, or say what is wrong with them.
 
-    :param user: the user's labels; None is none.
+    :param user: dict of the user's labels; None is none.
     :raises SpecError: lists every label that cannot be sent.
     """
     if user is None:
@@ -230,8 +241,8 @@ def check_labels(user: Mapping[str, object] | None) -> dict[str, str]:
 def _label_fault(key: object, value: object) -> str | None:
     if not isinstance(key, str) or not _is_label(key) or not key[:1].isalpha():
         return (
-            "the name must start with a lower-case letter and hold only lower-case letters, digits, '_' and '-', "
-            f"at most {MAX_LABEL_LENGTH} of them."
+            "the name must start with a lower-case letter and hold only lower-case letters, digits, "
+            f"'_' and '-', at most {MAX_LABEL_LENGTH} of them."
         )
     if key in RESERVED_LABELS:
         return "this name belongs to the provider, which finds its jobs by it: choose another one."
@@ -246,7 +257,7 @@ def _label_fault(key: object, value: object) -> str | None:
 
 
 def _is_label(text: str) -> bool:
-    # The service allows letters of every language (comment of CustomJob.labels), as long as they are not upper case.
+    # The service allows letters of every language (comment of CustomJob.labels), but no upper case.
     return 0 < len(text) <= MAX_LABEL_LENGTH and all(
         character in "_-" or character.isdigit() or (character.isalpha() and character == character.lower())
         for character in text

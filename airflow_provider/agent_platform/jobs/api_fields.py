@@ -1,0 +1,295 @@
+"""The fields of the API's messages and the names of its enums: a table, nothing else.
+
+In: nothing. Out: :data:`MESSAGES` and :data:`ENUMS`, read by ``jobs.schema``. Source: the messages of
+google-cloud-aiplatform 2.7.0 (``google/cloud/aiplatform_v1/types``); a test compares every row with the
+client that is installed. A cell is ``[repeated] TYPE [oneof:GROUP]``; ``output`` marks what only the
+service sets.
+"""
+
+from __future__ import annotations
+
+_CONDITIONAL = "StudySpec.ParameterSpec.ConditionalParameterSpec"
+
+MESSAGES: dict[str, dict[str, str]] = {
+    "CustomJob": {
+        "name": "output",
+        "display_name": "string",
+        "job_spec": "CustomJobSpec",
+        "state": "output",
+        "create_time": "output",
+        "start_time": "output",
+        "end_time": "output",
+        "update_time": "output",
+        "error": "output",
+        "labels": "labels",
+        "encryption_spec": "EncryptionSpec",
+        "web_access_uris": "output",
+        "satisfies_pzs": "output",
+        "satisfies_pzi": "output",
+    },
+    "CustomJobSpec": {
+        "persistent_resource_id": "string",
+        "worker_pool_specs": "repeated WorkerPoolSpec",
+        "scheduling": "Scheduling",
+        "service_account": "string",
+        "network": "string",
+        "reserved_ip_ranges": "repeated string",
+        "psc_interface_config": "PscInterfaceConfig",
+        "base_output_directory": "GcsDestination",
+        "protected_artifact_location_id": "string",
+        "tensorboard": "string",
+        "enable_web_access": "bool",
+        "enable_dashboard_access": "bool",
+        "experiment": "string",
+        "experiment_run": "string",
+        "models": "repeated string",
+    },
+    "WorkerPoolSpec": {
+        "container_spec": "ContainerSpec oneof:task",
+        "python_package_spec": "PythonPackageSpec oneof:task",
+        "machine_spec": "MachineSpec",
+        "replica_count": "int64",
+        "nfs_mounts": "repeated NfsMount",
+        "lustre_mounts": "repeated LustreMount",
+        "disk_spec": "DiskSpec",
+    },
+    "ContainerSpec": {
+        "image_uri": "string",
+        "command": "repeated string",
+        "args": "repeated string",
+        "env": "repeated EnvVar",
+    },
+    "EnvVar": {
+        "name": "string",
+        "value": "string",
+    },
+    "PythonPackageSpec": {
+        "executor_image_uri": "string",
+        "package_uris": "repeated string",
+        "python_module": "string",
+        "args": "repeated string",
+        "env": "repeated EnvVar",
+    },
+    "MachineSpec": {
+        "machine_type": "string",
+        "accelerator_type": "AcceleratorType",
+        "accelerator_count": "int32",
+        "gpu_partition_size": "string",
+        "tpu_topology": "string",
+        "reservation_affinity": "ReservationAffinity",
+    },
+    "ReservationAffinity": {
+        "reservation_affinity_type": "ReservationAffinity.Type",
+        "key": "string",
+        "values": "repeated string",
+    },
+    "NfsMount": {
+        "server": "string",
+        "path": "string",
+        "mount_point": "string",
+    },
+    "LustreMount": {
+        "instance_ip": "string",
+        "volume_handle": "string",
+        "filesystem": "string",
+        "mount_point": "string",
+    },
+    "DiskSpec": {
+        "boot_disk_type": "string",
+        "boot_disk_size_gb": "int32",
+    },
+    "Scheduling": {
+        "timeout": "duration",
+        "restart_job_on_worker_restart": "bool",
+        "strategy": "Scheduling.Strategy",
+        "disable_retries": "bool",
+        "max_wait_duration": "duration",
+    },
+    "PscInterfaceConfig": {
+        "network_attachment": "string",
+        "dns_peering_configs": "repeated DnsPeeringConfig",
+    },
+    "DnsPeeringConfig": {
+        "domain": "string",
+        "target_project": "string",
+        "target_network": "string",
+    },
+    "GcsDestination": {
+        "output_uri_prefix": "string",
+    },
+    "EncryptionSpec": {
+        "kms_key_name": "string",
+    },
+    "HyperparameterTuningJob": {
+        "name": "output",
+        "display_name": "string",
+        "study_spec": "StudySpec",
+        "max_trial_count": "int32",
+        "parallel_trial_count": "int32",
+        "max_failed_trial_count": "int32",
+        "trial_job_spec": "CustomJobSpec",
+        "trials": "output",
+        "state": "output",
+        "create_time": "output",
+        "start_time": "output",
+        "end_time": "output",
+        "update_time": "output",
+        "error": "output",
+        "labels": "labels",
+        "encryption_spec": "EncryptionSpec",
+        "satisfies_pzs": "output",
+        "satisfies_pzi": "output",
+    },
+    "StudySpec": {
+        "decay_curve_stopping_spec": "StudySpec.DecayCurveAutomatedStoppingSpec oneof:stopping",
+        "median_automated_stopping_spec": "StudySpec.MedianAutomatedStoppingSpec oneof:stopping",
+        "convex_automated_stopping_spec": "StudySpec.ConvexAutomatedStoppingSpec oneof:stopping",
+        "metrics": "repeated StudySpec.MetricSpec",
+        "parameters": "repeated StudySpec.ParameterSpec",
+        "algorithm": "StudySpec.Algorithm",
+        "observation_noise": "StudySpec.ObservationNoise",
+        "measurement_selection_type": "StudySpec.MeasurementSelectionType",
+        "study_stopping_config": "StudySpec.StudyStoppingConfig",
+    },
+    "StudySpec.DecayCurveAutomatedStoppingSpec": {
+        "use_elapsed_duration": "bool",
+    },
+    "StudySpec.MedianAutomatedStoppingSpec": {
+        "use_elapsed_duration": "bool",
+    },
+    "StudySpec.ConvexAutomatedStoppingSpec": {
+        "max_step_count": "int64",
+        "min_step_count": "int64",
+        "min_measurement_count": "int64",
+        "learning_rate_parameter_name": "string",
+        "use_elapsed_duration": "bool",
+        "update_all_stopped_trials": "bool",
+    },
+    "StudySpec.MetricSpec": {
+        "metric_id": "string",
+        "goal": "StudySpec.MetricSpec.GoalType",
+        "safety_config": "StudySpec.MetricSpec.SafetyMetricConfig",
+    },
+    "StudySpec.MetricSpec.SafetyMetricConfig": {
+        "safety_threshold": "double",
+        "desired_min_safe_trials_fraction": "double",
+    },
+    "StudySpec.ParameterSpec": {
+        "double_value_spec": "StudySpec.ParameterSpec.DoubleValueSpec oneof:parameter_value_spec",
+        "integer_value_spec": "StudySpec.ParameterSpec.IntegerValueSpec oneof:parameter_value_spec",
+        "categorical_value_spec": "StudySpec.ParameterSpec.CategoricalValueSpec oneof:parameter_value_spec",
+        "discrete_value_spec": "StudySpec.ParameterSpec.DiscreteValueSpec oneof:parameter_value_spec",
+        "parameter_id": "string",
+        "scale_type": "StudySpec.ParameterSpec.ScaleType",
+        "conditional_parameter_specs": "repeated StudySpec.ParameterSpec.ConditionalParameterSpec",
+    },
+    "StudySpec.ParameterSpec.DoubleValueSpec": {
+        "min_value": "double",
+        "max_value": "double",
+        "default_value": "double",
+    },
+    "StudySpec.ParameterSpec.IntegerValueSpec": {
+        "min_value": "int64",
+        "max_value": "int64",
+        "default_value": "int64",
+    },
+    "StudySpec.ParameterSpec.CategoricalValueSpec": {
+        "values": "repeated string",
+        "default_value": "string",
+    },
+    "StudySpec.ParameterSpec.DiscreteValueSpec": {
+        "values": "repeated double",
+        "default_value": "double",
+    },
+    "StudySpec.ParameterSpec.ConditionalParameterSpec": {
+        "parent_discrete_values": f"{_CONDITIONAL}.DiscreteValueCondition oneof:parent_value_condition",
+        "parent_int_values": f"{_CONDITIONAL}.IntValueCondition oneof:parent_value_condition",
+        "parent_categorical_values": f"{_CONDITIONAL}.CategoricalValueCondition oneof:parent_value_condition",
+        "parameter_spec": "StudySpec.ParameterSpec",
+    },
+    "StudySpec.ParameterSpec.ConditionalParameterSpec.DiscreteValueCondition": {
+        "values": "repeated double",
+    },
+    "StudySpec.ParameterSpec.ConditionalParameterSpec.IntValueCondition": {
+        "values": "repeated int64",
+    },
+    "StudySpec.ParameterSpec.ConditionalParameterSpec.CategoricalValueCondition": {
+        "values": "repeated string",
+    },
+    "StudySpec.StudyStoppingConfig": {
+        "should_stop_asap": "bool",
+        "minimum_runtime_constraint": "StudyTimeConstraint",
+        "maximum_runtime_constraint": "StudyTimeConstraint",
+        "min_num_trials": "int32",
+        "max_num_trials": "int32",
+        "max_num_trials_no_progress": "int32",
+        "max_duration_no_progress": "duration",
+    },
+    "StudyTimeConstraint": {
+        "max_duration": "duration oneof:constraint",
+        "end_time": "timestamp oneof:constraint",
+    },
+}
+ENUMS: dict[str, dict[str, int]] = {
+    "AcceleratorType": {
+        "ACCELERATOR_TYPE_UNSPECIFIED": 0,
+        "NVIDIA_TESLA_K80": 1,
+        "NVIDIA_TESLA_P100": 2,
+        "NVIDIA_TESLA_V100": 3,
+        "NVIDIA_TESLA_P4": 4,
+        "NVIDIA_TESLA_T4": 5,
+        "NVIDIA_TESLA_A100": 8,
+        "NVIDIA_A100_80GB": 9,
+        "NVIDIA_L4": 11,
+        "NVIDIA_H100_80GB": 13,
+        "NVIDIA_H100_MEGA_80GB": 14,
+        "NVIDIA_H200_141GB": 15,
+        "NVIDIA_B200": 16,
+        "NVIDIA_GB200": 17,
+        "NVIDIA_RTX_PRO_6000": 18,
+        "TPU_V2": 6,
+        "TPU_V3": 7,
+        "TPU_V4_POD": 10,
+        "TPU_V5_LITEPOD": 12,
+    },
+    "ReservationAffinity.Type": {
+        "TYPE_UNSPECIFIED": 0,
+        "NO_RESERVATION": 1,
+        "ANY_RESERVATION": 2,
+        "SPECIFIC_RESERVATION": 3,
+    },
+    "Scheduling.Strategy": {
+        "STRATEGY_UNSPECIFIED": 0,
+        "ON_DEMAND": 1,
+        "LOW_COST": 2,
+        "STANDARD": 3,
+        "SPOT": 4,
+        "FLEX_START": 6,
+    },
+    "StudySpec.Algorithm": {
+        "ALGORITHM_UNSPECIFIED": 0,
+        "GRID_SEARCH": 2,
+        "RANDOM_SEARCH": 3,
+    },
+    "StudySpec.ObservationNoise": {
+        "OBSERVATION_NOISE_UNSPECIFIED": 0,
+        "LOW": 1,
+        "HIGH": 2,
+    },
+    "StudySpec.MeasurementSelectionType": {
+        "MEASUREMENT_SELECTION_TYPE_UNSPECIFIED": 0,
+        "LAST_MEASUREMENT": 1,
+        "BEST_MEASUREMENT": 2,
+    },
+    "StudySpec.MetricSpec.GoalType": {
+        "GOAL_TYPE_UNSPECIFIED": 0,
+        "MAXIMIZE": 1,
+        "MINIMIZE": 2,
+    },
+    "StudySpec.ParameterSpec.ScaleType": {
+        "SCALE_TYPE_UNSPECIFIED": 0,
+        "UNIT_LINEAR_SCALE": 1,
+        "UNIT_LOG_SCALE": 2,
+        "UNIT_REVERSE_LOG_SCALE": 3,
+    },
+}
