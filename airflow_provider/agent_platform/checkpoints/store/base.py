@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import pendulum
+
 from airflow_provider.agent_platform.checkpoints.recognisers.model import StoredObject
 
 if TYPE_CHECKING:
@@ -22,6 +24,11 @@ resume."""
 
 MARKER_BYTES = 64 * 1024
 """A marker or tracker is a few bytes; a file that is larger is not read."""
+
+
+def utc_now() -> pendulum.DateTime:
+    """Return the time in UTC: the default of every clock that can be injected."""
+    return pendulum.now("UTC")
 
 
 class CheckpointStoreError(Exception):

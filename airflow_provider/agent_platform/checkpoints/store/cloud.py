@@ -16,6 +16,7 @@ from airflow_provider.agent_platform.checkpoints.store.base import (
     CheckpointStore,
     CheckpointStoreError,
     ClientFactory,
+    utc_now,
 )
 from airflow_provider.agent_platform.checkpoints.store.reads import TIMEOUT, describe, retrying
 
@@ -49,7 +50,7 @@ class CloudStore(CheckpointStore):
         uri: str,
         client_factory: ClientFactory | None = None,
         *,
-        now: Callable[[], pendulum.DateTime] = pendulum.now,
+        now: Callable[[], pendulum.DateTime] = utc_now,
         sleep: Callable[[float], None] = time.sleep,
         max_objects: int = MAX_OBJECTS,
         budget_seconds: float = BUDGET_SECONDS,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 
 import pendulum
 
-from airflow_provider.agent_platform.checkpoints.store.base import CheckpointStore, ClientFactory
+from airflow_provider.agent_platform.checkpoints.store.base import CheckpointStore, ClientFactory, utc_now
 from airflow_provider.agent_platform.checkpoints.store.found import FoundCheckpoint
 from airflow_provider.agent_platform.checkpoints.store.scan import CHECKPOINTS
 
@@ -26,7 +26,7 @@ def discard_incomplete(
     job: str,
     client_factory: ClientFactory | None = None,
     *,
-    now: Callable[[], pendulum.DateTime] = pendulum.now,
+    now: Callable[[], pendulum.DateTime] = utc_now,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[str]:
     """Move incomplete checkpoints of ``<base>/checkpoints/`` to ``<base>/discarded/<job>/``.

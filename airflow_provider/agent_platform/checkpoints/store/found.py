@@ -56,6 +56,12 @@ class CheckpointScan:
         return self.newest.step if self.newest else None
 
     @property
+    def step_known(self) -> bool:
+        """Whether `step` can be compared: None then means that there is no checkpoint, and not that nobody
+        knows."""
+        return self.known and not (self.newest is not None and self.newest.step is None)
+
+    @property
     def latest_time(self) -> pendulum.DateTime | None:
         """When the newest complete checkpoint was written."""
         return self.newest.time if self.newest else None

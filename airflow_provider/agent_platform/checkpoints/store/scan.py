@@ -25,6 +25,7 @@ from airflow_provider.agent_platform.checkpoints.store.base import (
     CheckpointStore,
     CheckpointStoreError,
     ClientFactory,
+    utc_now,
 )
 from airflow_provider.agent_platform.checkpoints.store.found import CheckpointScan, FoundCheckpoint
 
@@ -45,7 +46,7 @@ def scan(
     recognisers: Sequence[str | Recogniser] = (),
     since: pendulum.DateTime | None = None,
     max_objects: int = MAX_OBJECTS,
-    now: Callable[[], pendulum.DateTime] = pendulum.now,
+    now: Callable[[], pendulum.DateTime] = utc_now,
     sleep: Callable[[float], None] = time.sleep,
 ) -> CheckpointScan:
     """Look below ``<base>/checkpoints/`` and return the newest complete checkpoint and what is further but
@@ -82,7 +83,7 @@ def scan_trials(
     recognisers: Sequence[str | Recogniser] = (),
     since: pendulum.DateTime | None = None,
     max_objects: int = MAX_OBJECTS,
-    now: Callable[[], pendulum.DateTime] = pendulum.now,
+    now: Callable[[], pendulum.DateTime] = utc_now,
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str, CheckpointScan]:
     """Look below ``<base>/<trial>/checkpoints/`` of every trial of a tuning job, with one listing.
