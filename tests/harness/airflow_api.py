@@ -148,18 +148,25 @@ class AirflowApi:
         self.call("DELETE", _run(dag_id, run_id))
 
     def wait_for_run(
-        self, dag_id: str, run_id: str, *, seconds: float = 180.0, watch: Callable[[], None] | None = None
+        self,
+        dag_id: str,
+        run_id: str,
+        *,
+        seconds: float = 180.0,
+        every: float = 0.5,
+        watch: Callable[[], None] | None = None,
     ) -> dict[str, Any]:
         """Wait until a run has ended and return it.
 
-        :param watch: called between two looks; may raise to end the wait.
+        :param watch: called before each look; may raise to end the wait.
         """
 
         def ended() -> dict[str, Any] | None:
             run = self.run(dag_id, run_id)
             return run if run["state"] in FINISHED else None
 
-        return wait_until(ended, f"run {run_id} of {dag_id} to end", seconds=seconds, watch=watch)
+        what = f"run {run_id} of {dag_id} to end"
+        return wait_until(ended, what, seconds=seconds, every=every, watch=watch)
 
     def wait_for_task(
         self, dag_id: str, run_id: str, task_id: str, states: Collection[str], *, seconds: float = 120.0

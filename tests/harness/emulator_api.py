@@ -64,6 +64,23 @@ class EmulatorApi:
         job_id = job_name.rpartition("/")[2]
         return cast("list[dict[str, Any]]", self._call("GET", f"/emulator/v1/jobs/{job_id}/events"))
 
+    def log_lines(self, project: str, job_name: str) -> list[str]:
+        """Return what the workers of a job have printed, oldest first, as Cloud Logging would hold it."""
+        job_id = job_name.rpartition("/")[2]
+        body: dict[str, Any] = {
+            "resourceNames": [f"projects/{project}"],
+            "filter": f'resource.labels.job_id="{job_id}" AND resource.labels.task_name!="service"',
+            "orderBy": "timestamp asc",
+            "pageSize": 1000,
+        }
+        lines: list[str] = []
+        while True:
+            page = self._call("POST", "/v2/entries:list", json=body)
+            lines.extend(str(entry.get("textPayload", "")) for entry in page.get("entries", []))
+            if not page.get("nextPageToken"):
+                return lines
+            body["pageToken"] = page["nextPageToken"]
+
     def _call(self, method: str, path: str, **options: Any) -> Any:
         answer = self._http.request(method, path, **options)
         if answer.is_error:
