@@ -197,7 +197,8 @@ def error_for(
     console_url: str | None = None,
 ) -> TrainingJobError:
     """
-    Make the exception of an outcome: of the decision's kind where there is one (a stockout that ran out of time is a QUEUE_TIMEOUT).
+    Make the exception of an outcome: of the decision's kind where there is one (a stockout that ran out of
+    time is a QUEUE_TIMEOUT).
 
     :param outcome: how the job ended; must not be a success.
     :raises ValueError: for a success.

@@ -46,7 +46,7 @@ class FailurePhase(str, Enum):
 
 
 class EndedBy(str, Enum):
-    """What our own watching knows and the job's state does not say. The values are a trigger's event types."""
+    """What our own watching knows beyond the job's state; the values are a trigger's event types."""
 
     QUEUE_TIMEOUT = "queue_timeout"
     RUN_TIMEOUT = "run_timeout"

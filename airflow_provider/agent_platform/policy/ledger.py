@@ -1,72 +1,38 @@
 """
 All jobs of one task instance in one epoch, oldest first: what ran, how it ended, what it was charged.
 
-Enters: job records as read from the platform, in any order, and the newest complete checkpoint step. Leaves: sums.
-*Happened* and *charged* are two columns; *held* is the third, for runs whose progress is not known (yet).
-Not here: what follows from the sums (``decide``), and reading records from the platform (``operators``).
+Enters: job records as read from the platform, in any order, and the newest complete checkpoint step. Leaves:
+sums. Not here: what follows from the sums (``decide``), and reading records from the platform
+(``operators``).
+
+*Happened* and *charged* are two columns. *Held* is the third: a run whose progress is not known neither
+charges (it may have done hours of work that the budget must not pay for twice) nor frees (it may have done
+none, and would loop). It holds one place of the ``retries + 1``, as the Airflow try does that it costs,
+until a later read of the checkpoints settles it: a held place is free again when the run turns out to have
+advanced, and becomes the run's full charge when it has not. So the budget is never overdrawn by what is not
+known, the number of jobs stays bounded by ``retries + 1`` without counting on ``max_jobs``, and a storage
+outage costs one try and not the four of a crash.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pendulum
 
-from airflow_provider.agent_platform.policy.kinds import EndedBy
-from airflow_provider.agent_platform.policy.outcome import FailureEvidence, Outcome
-from airflow_provider.agent_platform.policy.progress import Progress, Step
-from airflow_provider.agent_platform.policy.rules import FailureRule
+from airflow_provider.agent_platform.policy.failures import classify
+from airflow_provider.agent_platform.policy.job import JobRecord
+from airflow_provider.agent_platform.policy.outcome import Outcome
+from airflow_provider.agent_platform.policy.progress import Progress, Step, Unknown, progress_between
+from airflow_provider.agent_platform.policy.rules import FailureRule, first_matching
+from airflow_provider.agent_platform.policy.states import JobState, is_live, state_name
 
+__all__ = ["JobRecord", "Ledger", "LedgerEntry"]
 
-@dataclass(frozen=True, kw_only=True)
-class JobRecord:
-    """
-    One job as the platform shows it now. Times are aware UTC.
-
-    :param name: full resource name.
-    :param region: "us-central1".
-    :param job_type: "custom_job" or "hyperparameter_tuning_job".
-    :param state: number of the API.
-    :param error_code: gRPC code of the job's ``error``; None when there is none.
-    :param error_message: text of the job's ``error``; None when there is none.
-    :param epoch: from the job's labels.
-    :param try_number: Airflow try that submitted it, from the job's labels.
-    :param resume_step: newest complete step when it was submitted; None: there was none; UNKNOWN_STEP: not known.
-    :param strategy: "SPOT", "STANDARD", "FLEX_START", or None for the platform's default.
-    :param machine_type: machine type of the first pool.
-    :param disable_retries: ``scheduling.disable_retries``.
-    :param cancelled_by_us: whether its cancel is known to be our own.
-    :param run_index: how many jobs of the epoch came before it.
-    :param timeout_seconds: ``scheduling.timeout`` in seconds; None when not known.
-    :param ended_by: what the trigger saw beyond the state (its event's type), for the job just waited for. A job that is
-        gone from the platform (LOST) is not listed any more: the caller adds its record with ``ended_by=EndedBy.LOST``.
-    """
-
-    name: str
-    region: str
-    job_type: str = "custom_job"
-    state: int
-    error_code: int | None = None
-    error_message: str | None = None
-    create_time: pendulum.DateTime | None = None
-    start_time: pendulum.DateTime | None = None
-    end_time: pendulum.DateTime | None = None
-    update_time: pendulum.DateTime | None = None
-    epoch: int = 0
-    try_number: int = 1
-    resume_step: Step = None
-    strategy: str | None = None
-    machine_type: str | None = None
-    disable_retries: bool = False
-    cancelled_by_us: bool = False
-    run_index: int = 0
-    timeout_seconds: float | None = None
-    ended_by: EndedBy | None = None
-
-    def evidence(self) -> FailureEvidence:
-        """What ``classify`` needs to know about this job."""
-        raise NotImplementedError
+JSON_VERSION = 1
+"""Of :meth:`Ledger.to_json`; the UI page reads older ones too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,12 +41,14 @@ class LedgerEntry:
     One job with what it means.
 
     :param outcome: None while the job is live.
-    :param reached_step: newest complete step after it: the next job's ``resume_step``, for the last one the newest now.
+    :param reached_step: newest complete step after it: the next job's ``resume_step``, for the last one the
+        newest now.
     :param progress: whether it got further.
     :param runs_happened: runs it stands for, whoever made them.
     :param runs_charged: what it takes from the budget.
     :param runs_held: 1 while it would be charged but its progress is not known.
-    :param duplicate: a second job made by a lost reply, cancelled by us in favour of the older one: never decided on.
+    :param duplicate: a second job made by a lost reply, cancelled in favour of the older one: never decided
+        on.
     :param queued_seconds: from creation to the start, or to its end when it never started.
     :param run_seconds: from its start to its end.
     """
@@ -97,8 +65,25 @@ class LedgerEntry:
     run_seconds: float = 0.0
 
     def as_dict(self) -> dict[str, object]:
-        """The entry as in the operator's result (XCom): name, region, state, kind, runs, charged, resumed_from_step, ..."""
-        raise NotImplementedError
+        """
+        The entry as in the operator's result (XCom).
+
+        A step is a number, None (there is no checkpoint) or "unknown". The keys are read by users' DAGs:
+        renaming breaks them.
+        """
+        kind = self.outcome.kind if self.outcome else None
+        return {
+            "name": self.record.name,
+            "region": self.record.region,
+            "state": state_name(self.record.state),
+            "kind": kind.value if kind else None,
+            "runs": self.runs_happened,
+            "charged": self.runs_charged,
+            "resumed_from_step": _plain(self.record.resume_step),
+            "reached_step": _plain(self.reached_step),
+            "queued_seconds": round(self.queued_seconds, 3),
+            "run_seconds": round(self.run_seconds, 3),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,13 +105,30 @@ class Ledger:
         Build the ledger of one epoch.
 
         :param records: the epoch's jobs, in any order.
-        :param newest_step: newest complete checkpoint step now; None when there is none, when the task has no output directory,
-            or with ``resume="never"`` (a job that starts from nothing makes no progress for the next one); UNKNOWN_STEP when
-            the storage could not be read.
+        :param newest_step: newest complete checkpoint step now; None when there is none, when the task has no
+            output directory,
+            or with ``resume="never"`` (a job that starts from nothing makes no progress for the next one);
+            UNKNOWN_STEP when the storage could not be read.
         :param rules: the task's ``failure_rules``: "requeue" charges nothing, "retry" at least one run.
         :param now: the clock, to count the seconds of live jobs; without it their ``update_time`` is used.
         """
-        raise NotImplementedError
+        ordered = sorted(records, key=lambda record: record.order)
+        duplicates = _duplicates(ordered)
+        kept = [record for record in ordered if record.name not in duplicates]
+        # What a job reached is what the next one started from; duplicates started beside a job, not after it.
+        following: list[Step] = [*(record.resume_step for record in kept[1:]), newest_step]
+        after = {record.name: step for record, step in zip(kept, following, strict=False)}
+        entries: list[LedgerEntry] = []
+        floor: int | None = None
+        for record in ordered:
+            duplicate = record.name in duplicates
+            reached = record.resume_step if duplicate else after[record.name]
+            progress = progress_between(record.resume_step, reached, floor=floor)
+            entries.append(_entry(record, reached, progress, duplicate, rules, now))
+            floor = max(
+                (step for step in (floor, record.resume_step, reached) if isinstance(step, int)), default=None
+            )
+        return cls(entries=tuple(entries))
 
     @property
     def jobs(self) -> int:
@@ -149,6 +151,12 @@ class Ledger:
         return sum(entry.runs_held for entry in self.entries)
 
     @property
+    def runs_at_worst(self) -> int:
+        """Runs that would be charged if no job of unknown progress had advanced."""
+        held = sum(e.outcome.runs_charged for e in self.entries if e.runs_held and e.outcome)
+        return self.runs_charged + held
+
+    @property
     def queued_seconds(self) -> float:
         """Seconds all jobs waited to start."""
         return sum(entry.queued_seconds for entry in self.entries)
@@ -160,22 +168,117 @@ class Ledger:
 
     @property
     def last(self) -> LedgerEntry | None:
-        """The entry to decide on: the newest that succeeded, else the newest that is no duplicate. None when empty."""
-        raise NotImplementedError
+        """
+        The entry to decide on: the newest that succeeded, else the newest that is no duplicate. None when
+        there is none.
+
+        A success ends the epoch, so that a job beside it (a duplicate that was not cancelled in time)
+        changes nothing.
+        """
+        done = [entry for entry in self.entries if entry.outcome is not None and entry.outcome.succeeded]
+        candidates = done or [entry for entry in self.entries if not entry.duplicate]
+        return candidates[-1] if candidates else None
 
     @property
     def live(self) -> tuple[LedgerEntry, ...]:
         """Entries whose job may still run, oldest first: keep the first, cancel the others."""
-        raise NotImplementedError
+        return tuple(entry for entry in self.entries if entry.outcome is None)
 
     def waited_seconds(self, now: pendulum.DateTime) -> float:
         """
-        Seconds spent not running, for ``queue_timeout``: the queues of all jobs, and the pauses after jobs that never started.
+        Seconds spent not running, for ``queue_timeout``: the queues of all jobs, and the pauses after jobs
+        that never started.
 
-        The pause after a stockout is a wait for capacity like the queue itself; the delay of an Airflow retry is not.
+        The pause after a stockout is a wait for capacity like the queue itself; the delay of an Airflow
+        retry is not.
         """
-        raise NotImplementedError
+        records = [entry.record for entry in self.entries if not entry.duplicate]
+        following = [record.create_time for record in records[1:]] + [now]
+        total = 0.0
+        for record, next_start in zip(records, following, strict=True):
+            total += record.queued_seconds(now)
+            if not record.started and record.end_time is not None and next_start is not None:
+                total += max(0.0, (next_start - record.end_time).total_seconds())
+        return total
 
     def to_json(self) -> str:
-        """The ledger as one compact JSON record, ``{"version": 1, "jobs": [...], ...}``, for people and the UI; never read for a decision."""
-        raise NotImplementedError
+        """The ledger as one compact JSON record, for people and the UI; never read for a decision."""
+        jobs = [
+            {
+                **entry.as_dict(),
+                "try": entry.record.try_number,
+                "held": entry.runs_held,
+                "row": entry.outcome.row if entry.outcome else None,
+                "progress": entry.progress.value,
+                "duplicate": entry.duplicate,
+            }
+            for entry in self.entries
+        ]
+        totals = {"happened": self.runs_happened, "charged": self.runs_charged, "held": self.runs_held}
+        return json.dumps({"version": JSON_VERSION, **totals, "jobs": jobs}, separators=(",", ":"))
+
+
+def _entry(
+    record: JobRecord,
+    reached: Step,
+    progress: Progress,
+    duplicate: bool,
+    rules: Sequence[FailureRule],
+    now: pendulum.DateTime | None,
+) -> LedgerEntry:
+    # A job that our own reads say is gone has an end, whatever state it was in when it was seen last.
+    live = record.ended_by is None and is_live(record.state)
+    outcome = None if live else classify(record.evidence(), rules)
+    charged, held = (0, 0) if outcome is None else charge(outcome, progress, rules)
+    return LedgerEntry(
+        record=record,
+        outcome=outcome,
+        reached_step=reached,
+        progress=progress,
+        runs_happened=int(record.started) if outcome is None else outcome.runs_happened,
+        runs_charged=charged,
+        runs_held=held,
+        duplicate=duplicate,
+        queued_seconds=record.queued_seconds(now),
+        run_seconds=record.run_seconds(now),
+    )
+
+
+def charge(outcome: Outcome, progress: Progress, rules: Sequence[FailureRule]) -> tuple[int, int]:
+    """
+    What one end takes from the budget.
+
+    :return: runs charged, runs held.
+    """
+    runs = outcome.runs_charged
+    rule = first_matching(rules, outcome)
+    if rule is not None and rule.action == "requeue":
+        # The user asked for a free one; max_jobs bounds it.
+        return 0, 0
+    if rule is not None and rule.action == "retry":
+        runs = max(1, runs)
+    if runs == 0 or progress is Progress.ADVANCED:
+        return 0, 0
+    return (0, 1) if progress is Progress.UNKNOWN else (runs, 0)
+
+
+def _duplicates(ordered: Sequence[JobRecord]) -> frozenset[str]:
+    """
+    Jobs that were cancelled and began while an older one of the epoch was alive.
+
+    No such two are ever wanted, so the overlap itself shows a lost reply: this holds also after a crash of
+    whoever cancelled it.
+    """
+    kept: list[JobRecord] = []
+    duplicates: set[str] = set()
+    for record in ordered:
+        ended = record.state in (JobState.CANCELLED, JobState.CANCELLING)
+        if ended and any(older.alive_at(record.create_time) for older in kept):
+            duplicates.add(record.name)
+        else:
+            kept.append(record)
+    return frozenset(duplicates)
+
+
+def _plain(step: Step) -> int | str | None:
+    return step.value if isinstance(step, Unknown) else step

@@ -20,15 +20,16 @@ class FailureEvidence:
     :param code: the gRPC code of the error; None when there is no error (yet).
     :param message: the error's text; empty when there is none (yet).
     :param phase: where the error was met.
-    :param strategy: the job's scheduling strategy, "SPOT", "STANDARD", "FLEX_START"; None is the platform's default, STANDARD.
+    :param strategy: the job's scheduling strategy, "SPOT", "STANDARD", "FLEX_START"; None is the platform's
+        default, STANDARD.
     :param ever_started: whether the job has a ``start_time``, that is, was RUNNING once.
     :param region: where the job was, or was refused.
     :param disable_retries: whether the job was submitted with ``scheduling.disable_retries``.
     :param cancelled_by_us: whether the cancel is known to be our own (a duplicate, a kill).
     :param ended_by: what our own clocks and reads know beyond the state.
     :param run_seconds: seconds from ``start_time`` to ``end_time``; None when it never started.
-    :param timeout_seconds: the job's ``scheduling.timeout`` in seconds; None when not known. Told apart from a cancel from
-        outside by ``run_seconds``, since the service names no end state for it.
+    :param timeout_seconds: the job's ``scheduling.timeout`` in seconds; None when not known. Told apart from
+        a cancel from outside by ``run_seconds``, since the service names no end state for it.
     """
 
     state: int
@@ -61,7 +62,8 @@ class Outcome:
     :param kind: None is success.
     :param row: id of the row of the table that matched.
     :param phase: where the error was met.
-    :param runs_happened: runs of the whole job this end stands for; an upper bound, since the API has no attempt counter.
+    :param runs_happened: runs of the whole job this end stands for; an upper bound, since the API has no
+        attempt counter.
     :param runs_charged: runs it charges when the checkpoint did not advance.
     :param replica: the first failing replica ("workerpool1-0") or pool ("workerpool0").
     :param replicas: every replica or pool that the text names, first failing one first.

@@ -1,8 +1,9 @@
 """
 Did a job get further than where it started? Advanced, not advanced, or unknown.
 
-Enters: checkpoint steps as far as they are known. Leaves: one of three values. Unknown is a value of its own: it is never
-taken for "no checkpoint" (that would charge work that may have been done) nor for progress (that would be free for ever).
+Enters: checkpoint steps as far as they are known. Leaves: one of three values. Unknown is a value of its
+own: it is never taken for "no checkpoint" (that would charge work that may have been done) nor for progress
+(that would be free for ever).
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ class Unknown(Enum):
 
 
 UNKNOWN_STEP: Literal[Unknown.UNKNOWN] = Unknown.UNKNOWN
-"""The step is not known: the storage did not answer. None is something else: known that there is no checkpoint."""
+"""The step is not known: the storage did not answer. None differs: there is no checkpoint, that is known."""
 
-Step: TypeAlias = "int | None | Literal[Unknown.UNKNOWN]"
+Step: TypeAlias = "int | Literal[Unknown.UNKNOWN] | None"
 """A checkpoint's step; None: there is no complete checkpoint; UNKNOWN_STEP: could not be found out."""
 
 
@@ -38,8 +39,8 @@ def progress_between(resume_step: Step, reached_step: Step, *, floor: int | None
 
     :param resume_step: the newest complete step when the job was submitted.
     :param reached_step: the newest complete step after its end.
-    :param floor: the highest step that was there before the job by what earlier jobs tell; a checkpoint that was
-        deleted and written again is no progress.
+    :param floor: the highest step that was there before the job by what earlier jobs tell; a checkpoint that
+        was deleted and written again is no progress.
     """
     if isinstance(reached_step, Unknown):
         return Progress.UNKNOWN

@@ -1,8 +1,9 @@
 """
 A user's own lines before the default table: :class:`FailureRule`.
 
-Enters: what a DAG author writes, checked when the DAG is parsed. Leaves: the action that replaces the default one.
-A rule changes what is done, never what a failure is called: the kind stays the platform's evidence.
+Enters: what a DAG author writes, checked when the DAG is parsed. Leaves: the action that replaces the
+default one. A rule changes what is done, never what a failure is called: the kind stays the platform's
+evidence.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import pendulum
 
 from airflow_provider.agent_platform.policy.kinds import FailureKind
+from airflow_provider.agent_platform.policy.outcome import Outcome
 
 RuleAction = Literal["retry", "requeue", "fail"]
 _ACTIONS: tuple[str, ...] = get_args(RuleAction)
@@ -27,17 +29,20 @@ class FailureRule:
     """
     "When a job ends like this, do that"; the first rule that matches wins over the default table.
 
-    All given conditions must hold; at least one must be given. ``FailureRule(exit_codes=[75], action="requeue")``
-    submits again, at no cost in ``retries``, whenever a replica exits with 75.
+    All given conditions must hold; at least one must be given. ``FailureRule(exit_codes=[75],
+    action="requeue")`` submits again, at no cost in ``retries``, whenever a replica exits with 75.
 
-    What an action costs: "retry" is one Airflow retry and at least one charged run; "requeue" is a new job inside the same try
-    and charges nothing; "fail" ends the task. ``max_jobs`` and the budget hold over every rule.
+    What an action costs: "retry" is one Airflow retry and at least one charged run; "requeue" is a new job
+    inside the same try and charges nothing; "fail" ends the task. ``max_jobs`` and the budget hold over
+    every rule.
 
-    :param kinds: kinds the outcome must be one of: members of :class:`FailureKind` or their names. Default: any.
+    :param kinds: kinds the outcome must be one of: members of :class:`FailureKind` or their names. Default:
+        any.
     :param exit_codes: exit codes (0-255) the first failing replica must have ended with. Default: any.
     :param message: a regular expression searched in the platform's error text. Default: any.
     :param action: "retry", "requeue" or "fail".
-    :param delay: how long to wait before the next job: a timedelta or seconds. Default: the kind's own back-off.
+    :param delay: how long to wait before the next job: a timedelta or seconds. Default: the kind's own
+        back-off.
     :raises ValueError: when a field is not as described; names the field, the value and what is allowed.
     """
 
@@ -102,7 +107,8 @@ def _exit_codes(value: object) -> tuple[int, ...]:
     for item in _listed("exit_codes", value, "75"):
         if isinstance(item, bool) or not isinstance(item, int) or not 1 <= item <= 255:
             raise ValueError(
-                f"FailureRule.exit_codes names {item!r}; an exit code of a failed process is a whole number from 1 to 255"
+                f"FailureRule.exit_codes names {item!r}; "
+                "an exit code of a failed process is a whole number from 1 to 255"
             )
         codes.append(item)
     return tuple(codes)
@@ -134,3 +140,17 @@ def _delay(value: object) -> pendulum.Duration | None:
     if seconds < 0:
         raise ValueError(f"FailureRule.delay is {value!r}; it cannot be negative")
     return pendulum.duration(seconds=seconds)
+
+
+def first_matching(rules: Sequence[FailureRule], outcome: Outcome) -> FailureRule | None:
+    """
+    The rule that speaks about an outcome.
+
+    :param rules: the task's ``failure_rules``, in their order.
+    :param outcome: how a job ended.
+    :return: the first that matches; None when none does, and for a success.
+    """
+    for rule in rules:
+        if rule.matches(kind=outcome.kind, exit_code=outcome.exit_code, message=outcome.message):
+            return rule
+    return None

@@ -1,9 +1,9 @@
 """
 The states of a job: which are ends, which are waits.
 
-Enters: the number the API gives. Leaves: a name, and what may be concluded from it. Not a state machine: the platform
-moves jobs, we only read them. A number we do not know is live, never an end and never a success: a new state of the
-service must not end a task.
+Enters: the number the API gives. Leaves: a name, and what may be concluded from it. Not a state machine: the
+platform moves jobs, we only read them. A number we do not know is live, never an end and never a success: a
+new state of the service must not end a task.
 """
 
 from __future__ import annotations
