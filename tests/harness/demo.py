@@ -106,7 +106,7 @@ class Demo:
 
 
 def _print_table(ledger: list[dict[str, Any]]) -> None:
-    rows = [("job", *_COLUMNS)]
+    rows: list[tuple[str, ...]] = [("job", *_COLUMNS)]
     for number, job in enumerate(ledger, start=1):
         cells = (job.get(column) for column in _COLUMNS)
         rows.append((str(number), *("-" if cell is None else str(cell) for cell in cells)))
