@@ -1,8 +1,8 @@
 """The event a waiting job ends with: what a trigger sends to the resumed operator, version 1.
 
-The dictionaries live in Airflow's database between the trigger and the resumed task, possibly across an upgrade of this
-package: a released version stays readable for ever, and its keys and values are never renamed. This module is not where
-an event becomes an exception (the operators do that).
+The dictionaries live in Airflow's database between the trigger and the resumed task, possibly across an
+upgrade of this package: a released version stays readable for ever, and its keys and values are never
+renamed. This module is not where an event becomes an exception (the operators do that).
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ EXECUTION_TIMEOUT: Final = "execution_timeout"
 LOST: Final = "lost"
 """The job is not there any more (404)."""
 REFUSED: Final = "refused"
-"""The service refused to tell the state of the job for a bounded time (403, or 404 of the project or region)."""
+"""The service refused to tell the state of the job for a bounded time (403, or 404 of the project or
+region)."""
 
 EVENT_TYPES: Final = frozenset({ENDED, QUEUE_TIMEOUT, RUN_TIMEOUT, EXECUTION_TIMEOUT, LOST, REFUSED})
 
 
 class UnreadableEventError(ValueError):
-    """The task was resumed with something that is no event of a training job. It is never taken for a success."""
+    """The task was resumed with something that is no event of a training job. It is never taken for a
+    success."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,8 +38,9 @@ class TrainingJobEvent:
 
     :param type: one of ``EVENT_TYPES``.
     :param job_name: full resource name of the job.
-    :param state: the last state that was read, as the API's number; ``None`` if none was ever read. After one of the
-        timeouts it may still be a live state: the cancel was sent, but its end did not come within the bound.
+    :param state: the last state that was read, as the API's number; ``None`` if none was ever read. After one
+        of the timeouts it may still be a live state: the cancel was sent, but its end did not come within the
+        bound.
     :param error_code: the job's own error code (``google.rpc.Code``), or the API's for "refused".
     :param error_message: the job's own error message.
     :param message: what a person should know about the wait.
@@ -59,7 +62,8 @@ def parse_event(event: Any) -> TrainingJobEvent:
     """Read the event a task was resumed with.
 
     :param event: the payload as Airflow hands it over.
-    :raises UnreadableEventError: it is not a mapping, has another version, an unknown type, or fields of other types.
+    :raises UnreadableEventError: it is not a mapping, has another version, an unknown type, or fields of
+        other types.
     """
     if isinstance(event, TrainingJobEvent):
         return event
@@ -90,7 +94,7 @@ _OPTIONAL: Final[dict[str, type]] = {"state": int, "error_code": int, "error_mes
 
 def _unreadable(event: Any, why: str) -> UnreadableEventError:
     return UnreadableEventError(
-        f"The task was resumed with an event that is not readable: {why}. The job was left as it is. Workers and "
-        "triggerers must run the same version of airflow-provider-agent-platform; clear the task to go on "
+        f"The task was resumed with an event that is not readable: {why}. The job was left as it is. "
+        "Workers and triggerers must run the same version of airflow-provider-agent-platform; clear the task to go on "
         f"(it adopts a job that is still live). Event: {repr(event)[:300]}"
     )

@@ -1,0 +1,446 @@
+"""One loop that reads the state of all jobs waited for in one place, however many they are.
+
+In: subscriptions by job name. Out: each waiter is woken when its own job changed, and at no other time. Polls
+are ``List`` of the jobs that have not ended, a hundred a page and few fields; ``Get`` for a handful of jobs
+and for those that left the list. The loop fails nobody because a read failed; what it does about failed reads
+is in :mod:`.trouble`.
+
+Who shares a loop: :mod:`.poller_registry`. When the next poll is: :mod:`.pace`. How many calls:
+:mod:`.call_budget`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final, TypeVar
+
+import tenacity
+
+from airflow_provider.agent_platform.policy import states
+from airflow_provider.agent_platform.triggers import metrics, pace
+from airflow_provider.agent_platform.triggers.call_budget import CallBudget
+from airflow_provider.agent_platform.triggers.clocks import Now, utcnow
+from airflow_provider.agent_platform.triggers.reader import PAGE_SIZE, JobReader, PollKey
+from airflow_provider.agent_platform.triggers.subscription import Entry, JobGoneError, Subscription
+from airflow_provider.agent_platform.triggers.trouble import (
+    Outage,
+    PollRefusedError,
+    Trouble,
+    is_gone,
+    judge,
+)
+from airflow_provider.agent_platform.triggers.view import END_FIELDS, VIEW_FIELDS, JobView
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+ACTIVE_FILTER: Final = " AND ".join(
+    f'state!="{states.state_name(end)}"'
+    for end in (
+        states.JobState.SUCCEEDED,
+        states.JobState.FAILED,
+        states.JobState.CANCELLED,
+        states.JobState.EXPIRED,
+    )
+)
+"""All but the ends, not a list of the live states: a state that is new to us is then still shown."""
+
+GET_AT_MOST: Final = 3
+"""Up to so many waiters are read one by one: a list page costs as much as one call, but shows all other jobs
+of the project too, and one project may have thousands. From four on the shared list is cheaper in calls."""
+
+BULK_FROM: Final = 20
+"""From so many jobs that left the list at once on, the ended ones are listed, a hundred a call."""
+
+GETS_PER_POLL: Final = 60
+"""A poll reads at most so many jobs one by one, so that the next list is not kept waiting; the rest
+follow."""
+
+GETS_AT_ONCE: Final = 5
+
+MISSES: Final = 2
+"""A job counts as gone when so many reads in a row do not find it: one answer may come from a replica that
+lags."""
+
+CALL_SECONDS: Final = 20.0
+"""Deadline of one call. Without one a half-open connection never answers."""
+
+FRESH_PAGES: Final = 5
+"""Young jobs get extra polls only while a whole list costs no more than so many calls."""
+
+WAKES_AT_ONCE: Final = 100
+
+
+class Poller:
+    """The poll loop of one key. Made by :func:`.poller_registry.poller_for`; stops with its last waiter.
+
+    :param key: what is polled.
+    :param reader: makes the calls.
+    :param budget: shared by all loops of a project and region.
+    :param stopped: called when the loop has ended.
+    :param now: the clock for outages.
+    :param jitter: answers a random number between 0 and 1.
+    """
+
+    def __init__(
+        self,
+        key: PollKey,
+        reader: JobReader,
+        *,
+        budget: CallBudget,
+        stopped: Callable[[Poller], None] | None = None,
+        now: Now = utcnow,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.key = key
+        self._reader = reader
+        self._budget = budget
+        self._stopped = stopped
+        self._now = now
+        self._jitter = jitter
+        self._loop = asyncio.get_running_loop()
+        self._entries: dict[str, Entry] = {}
+        self._intervals: Counter[float] = Counter()
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._outage = Outage(f"{key.job_type}s in {key.project}/{key.region}", log)
+        self._holds = 0
+        self._round = 0
+        self._pages = 1
+        self._due = 0.0
+        self._whole_due = 0.0
+        self._polled_at = float("-inf")
+        self._joined_at = float("-inf")
+        self._changed_at = self._loop.time()
+        self._tags = {"kind": key.job_type, "region": key.region}
+        self._quick = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception(lambda error: judge(error)[0] is Trouble.TRANSIENT),
+            wait=tenacity.wait_random_exponential(multiplier=0.5, max=4),
+            stop=tenacity.stop_after_attempt(2),
+            sleep=asyncio.sleep,
+            reraise=True,
+        )
+        self._for_ever = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception_type(Exception),
+            wait=tenacity.wait_exponential_jitter(initial=2, max=60, jitter=2),
+            stop=lambda state: not self._entries,
+            sleep=self._back_off,
+            reraise=True,
+        )
+
+    # --- for waiters ---------------------------------------------------------------------------
+
+    def subscribe(self, name: str, *, interval: float) -> Subscription:
+        """Wait for a job from now on. The first reading comes within a second or so.
+
+        :param name: full resource name; its project, region and kind are the key's.
+        :param interval: seconds between two readings; the smallest of all waiters counts.
+        """
+        now = self._loop.time()
+        entry = self._entries.get(name)
+        if entry is None:
+            entry = self._entries[name] = Entry(name, now)
+        subscription = Subscription(entry, interval, self._leave)
+        entry.subscriptions.append(subscription)
+        self._intervals[interval] += 1
+        self._joined_at = now
+        least = min(pace.LEAST_SECONDS, self.interval)
+        self._wake_at(max(now + pace.JOIN_SECONDS, self._polled_at + least))
+        self._start()
+        return subscription
+
+    @property
+    def interval(self) -> float:
+        """The smallest interval that was asked for."""
+        return min(self._intervals, default=30.0)
+
+    @property
+    def jobs(self) -> int:
+        """How many jobs are waited for."""
+        return len(self._entries)
+
+    @contextmanager
+    def hold(self) -> Iterator[Poller]:
+        """Keep the loop and its connection without waiting for a job, for a caller of ``read`` and
+        ``cancel``."""
+        self._holds += 1
+        self._start()
+        try:
+            yield self
+        finally:
+            self._holds -= 1
+            self._changed.set()
+
+    def nudge(self) -> None:
+        """Poll soon: something was done that changes a state."""
+        self._wake_at(self._loop.time() + pace.LEAST_SECONDS)
+
+    async def read(self, name: str) -> JobView:
+        """Read one job now, because a decision hangs on it; its waiters learn of it too.
+
+        :raises JobGoneError: it does not exist.
+        """
+        for miss in range(MISSES):
+            try:
+                raw = await self._call(lambda: self._reader.get(name, timeout=CALL_SECONDS))
+            except Exception as error:
+                if not is_gone(error):
+                    raise
+                if miss + 1 < MISSES:
+                    await asyncio.sleep(pace.LEAST_SECONDS)
+                continue
+            view = JobView.of(raw)
+            entry = self._entries.get(name)
+            if entry is not None:
+                self._publish(entry, view)
+            return view
+        raise JobGoneError(f"{name} does not exist (any more)")
+
+    async def cancel(self, name: str) -> None:
+        """Send one cancel. Not repeated here."""
+        await self._attempt(lambda: self._reader.cancel(name, timeout=CALL_SECONDS))
+
+    # --- the loop ------------------------------------------------------------------------------
+
+    def _leave(self, entry: Entry, subscription: Subscription) -> None:
+        entry.subscriptions.remove(subscription)
+        self._intervals[subscription.interval] -= 1
+        if self._intervals[subscription.interval] <= 0:
+            del self._intervals[subscription.interval]
+        if not entry.subscriptions:
+            self._entries.pop(entry.name, None)
+        if not self._entries:
+            self._changed.set()
+
+    def _start(self) -> None:
+        if self._task is None:
+            # An empty context: what the loop logs belongs to no task, though some task's trigger started it.
+            self._task = contextvars.Context().run(self._loop.create_task, self._run())
+
+    def _wake_at(self, due: float) -> None:
+        if due < self._due or self._task is None:
+            self._due = due
+            self._changed.set()
+
+    async def _run(self) -> None:
+        try:
+            while self._entries or self._holds:
+                if not self._entries:
+                    await self._sleep(CALL_SECONDS)
+                    continue
+                pause = self._due - self._loop.time()
+                if pause > 0:
+                    await self._sleep(pause)
+                    continue
+                # The last error, after its last waiter left: it has been said, and there is nobody to tell.
+                with suppress(Exception):
+                    await self._for_ever(self._poll_once)
+        finally:
+            # Not reached with waiters but by a cancel of this task: they must not wait for ever.
+            for entry in list(self._entries.values()):
+                entry.fail(PollRefusedError(None, "the poll loop was stopped; the job was left as it is"))
+            if self._stopped is not None:
+                self._stopped(self)
+            with suppress(Exception):
+                await asyncio.wait_for(self._reader.close(), CALL_SECONDS)
+
+    async def _sleep(self, seconds: float) -> None:
+        self._changed.clear()
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), seconds)
+
+    async def _back_off(self, seconds: float) -> None:
+        end = self._loop.time() + min(seconds, max(self.interval, 1.0) * 2)
+        while self._entries and (pause := end - self._loop.time()) > 0:
+            await self._sleep(pause)
+
+    async def _poll_once(self) -> None:
+        begun = self._loop.time()
+        self._polled_at = begun
+        try:
+            whole = await self._poll(begun)
+        except Exception as error:
+            refused = self._outage.failed(error, self._now())
+            if refused is not None:
+                await self._fail_all(refused)
+            raise
+        self._outage.worked(self._now())
+        metrics.gauge(metrics.POLL_JOBS, len(self._entries), tags=self._tags)
+        metrics.gauge(
+            metrics.POLL_LAG_SECONDS, max(0.0, self._loop.time() - min(begun, self._due)), tags=self._tags
+        )
+        if whole:
+            self._whole_due = begun + self._pause(begun)
+        # A waiter that came during the poll has already asked for an earlier one.
+        asked = self._due if self._due > begun else self._whole_due
+        self._due = min(self._whole_due, asked)
+
+    def _pause(self, begun: float) -> float:
+        youngest = float("inf")
+        if self._pages <= FRESH_PAGES and begun - self._joined_at < pace.FRESH_SECONDS:
+            joined = [e.joined for e in self._entries.values() if e.state != states.JobState.RUNNING]
+            youngest = begun - max(joined, default=float("-inf"))
+        return pace.seconds_to_next(
+            interval=self.interval,
+            youngest=youngest,
+            quiet_for=begun - self._changed_at,
+            all_queued=all(e.state == states.JobState.QUEUED for e in self._entries.values()),
+            random=self._jitter(),
+        )
+
+    async def _poll(self, begun: float) -> bool:
+        """Read what is due; answer whether that was everything."""
+        self._round += 1
+        # Few waiters beside many jobs of other people: their list would cost more calls than they do.
+        if len(self._entries) <= max(GET_AT_MOST, self._pages - 1):
+            await self._read_each([entry for entry in self._entries.values() if not entry.settled])
+            return True
+        if begun < self._whole_due:
+            new = [entry for entry in self._entries.values() if entry.state == -1 and entry.error is None]
+            if len(new) <= GET_AT_MOST:
+                await self._read_each(new)
+                return False
+        await self._list_active()
+        await self._read_missing(
+            [e for e in self._entries.values() if e.mark != self._round and not e.settled]
+        )
+        return True
+
+    # --- reading -------------------------------------------------------------------------------
+
+    async def _list_active(self) -> None:
+        entries, current = self._entries, self._round
+        token, pages = "", 0
+        while True:
+            items, token = await self._page(ACTIVE_FILTER, VIEW_FIELDS, token)
+            pages += 1
+            changed = []
+            # Runs once for each waiting job and poll: one name, one look-up, one comparison.
+            for raw in items:
+                entry = entries.get(raw.name)
+                if entry is not None:
+                    entry.mark = current
+                    if raw.state != entry.state:
+                        changed.append((entry, raw))
+            for entry, raw in changed:
+                if states.is_end(raw.state) or states.is_end(entry.state):
+                    entry.mark = 0  # ended, or a list that lags behind its end: Get knows, and has the error
+                else:
+                    self._publish(entry, JobView.of(raw))
+            if not token:
+                break
+        self._pages = pages
+
+    async def _read_missing(self, missing: list[Entry]) -> None:
+        if len(missing) >= BULK_FROM:
+            missing = await self._list_ended(missing)
+        if len(missing) > GETS_PER_POLL:
+            self._wake_at(self._loop.time() + pace.LEAST_SECONDS)
+        await self._read_each(missing[:GETS_PER_POLL])
+
+    async def _list_ended(self, missing: Sequence[Entry]) -> list[Entry]:
+        """Find many ended jobs with few calls; answer those that are still missing."""
+        created = [
+            e.view.create_time for e in missing if e.view is not None and e.view.create_time is not None
+        ]
+        if len(created) < len(missing):
+            return list(missing)
+        oldest = min(created).subtract(seconds=1).in_timezone("UTC").format("YYYY-MM-DDTHH:mm:ss[Z]")
+        ended = " OR ".join(f'state="{states.state_name(end)}"' for end in sorted(states.ENDS)[:3])
+        wanted = {entry.name: entry for entry in missing}
+        token = ""
+        # More pages than this would cost as much as reading them one by one.
+        for _ in range(max(1, len(missing) // 10)):
+            items, token = await self._page(f'create_time>="{oldest}" AND ({ended})', END_FIELDS, token)
+            for raw in items:
+                entry = wanted.pop(raw.name, None)
+                if entry is not None:
+                    self._publish(entry, JobView.of(raw))
+            if not wanted or not token:
+                break
+        return list(wanted.values())
+
+    async def _read_each(self, entries: Sequence[Entry]) -> None:
+        errors: list[Exception] = []
+        for start in range(0, len(entries), GETS_AT_ONCE):
+            results = await asyncio.gather(
+                *(self._read_one(entry) for entry in entries[start : start + GETS_AT_ONCE]),
+                return_exceptions=True,
+            )
+            for result in results:
+                if isinstance(result, Exception):
+                    errors.append(result)
+                elif isinstance(result, BaseException):
+                    raise result
+        if errors and len(errors) == len(entries):
+            raise errors[0]
+
+    async def _read_one(self, entry: Entry) -> None:
+        try:
+            raw = await self._call(lambda: self._reader.get(entry.name, timeout=CALL_SECONDS))
+        except Exception as error:
+            if is_gone(error):
+                entry.misses += 1
+                if entry.misses >= MISSES:
+                    entry.fail(JobGoneError(f"{entry.name} does not exist (any more)"))
+                else:
+                    self._wake_at(self._loop.time() + pace.LEAST_SECONDS)
+                return
+            # A refusal of this one job, while others can be read, ends the wait for this one alone.
+            entry.outage = entry.outage or Outage(entry.name, None)
+            refused = entry.outage.failed(error, self._now())
+            if refused is not None:
+                entry.fail(refused)
+            raise
+        self._publish(entry, JobView.of(raw))
+
+    def _publish(self, entry: Entry, view: JobView) -> None:
+        if entry.publish(view):
+            self._changed_at = self._loop.time()
+
+    async def _fail_all(self, error: PollRefusedError) -> None:
+        for number, entry in enumerate(list(self._entries.values()), start=1):
+            if not entry.settled:
+                entry.fail(error)
+            if number % WAKES_AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    # --- calls ---------------------------------------------------------------------------------
+
+    async def _page(self, filter: str, fields: Sequence[str], token: str) -> tuple[Any, str]:
+        return await self._call(
+            lambda: self._reader.list_page(
+                filter=filter, fields=fields, page_token=token, timeout=CALL_SECONDS
+            )
+        )
+
+    async def _call(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a read, repeated twice at once: one lost page of a hundred must not spoil a whole poll."""
+        try:
+            return await self._attempt(call)
+        except Exception as error:
+            if judge(error)[0] is not Trouble.TRANSIENT or self._outage.active:
+                raise
+        await asyncio.sleep(0.2)
+        return await self._quick(self._attempt, call)
+
+    async def _attempt(self, call: Callable[[], Awaitable[T]]) -> T:
+        pause = self._budget.take(self._loop.time())
+        if pause > 0:
+            await asyncio.sleep(pause)
+        metrics.incr(metrics.POLL_CALLS, tags=self._tags)
+        try:
+            return await asyncio.wait_for(call(), CALL_SECONDS + 5.0)
+        except Exception:
+            metrics.incr(metrics.POLL_ERRORS, tags=self._tags)
+            raise
+
+
+__all__ = ["ACTIVE_FILTER", "PAGE_SIZE", "Poller"]

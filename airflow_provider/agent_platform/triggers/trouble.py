@@ -1,0 +1,140 @@
+"""What a failed read means for a wait: nothing, unless the service refuses it for a bounded time.
+
+In: exceptions of reads, the time. Out: one line when an outage starts and one when it ends, and after a bound
+the error to give up with. None of these errors says anything about a job; that is why only refusals are ever
+given up on. Shared by the poller and the plain mode.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from enum import Enum
+from typing import Final
+
+import pendulum
+
+from airflow_provider.agent_platform.triggers import words
+
+REFUSED_FOR: Final = 300.0
+"""Seconds a 403, or a 404 of the project or region, must last. Shorter ones are seen while permissions
+spread."""
+
+UNKNOWN_FOR: Final = 3600.0
+"""Seconds after which an error that is neither transient nor a refusal is given up on."""
+
+REFUSALS: Final = frozenset({3, 5, 7, 9, 12, 16})
+"""``google.rpc.Code``: INVALID_ARGUMENT, NOT_FOUND (of the parent), PERMISSION_DENIED, FAILED_PRECONDITION,
+UNIMPLEMENTED, UNAUTHENTICATED."""
+
+HINTS: Final[dict[int, str]] = {
+    5: "the project or region does not exist for this identity",
+    7: "the identity of the connection needs aiplatform.customJobs.get and .list "
+    "(or hyperparameterTuningJobs); role roles/aiplatform.user has them",
+    16: "the credentials of the connection are not accepted any more",
+}
+
+
+class Trouble(Enum):
+    """The three classes of failed reads."""
+
+    TRANSIENT = "transient"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+class PollRefusedError(Exception):
+    """The state of a job could not be learned for a bounded time, and waiting longer will not help.
+
+    :param code: ``google.rpc.Code``, ``None`` if the error had none.
+    """
+
+    def __init__(self, code: int | None, message: str) -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def judge(error: BaseException) -> tuple[Trouble, int | None]:
+    """Answer the class of a failed read, and its code if it has one."""
+    from airflow_provider.agent_platform.hooks import api_retry
+
+    if isinstance(error, (asyncio.TimeoutError, TimeoutError)) or api_retry.is_transient(error):
+        return Trouble.TRANSIENT, None
+    code, _ = api_retry.api_error_parts(error)
+    if code in REFUSALS:
+        return Trouble.REFUSED, code
+    return Trouble.UNKNOWN, code or None
+
+
+def is_gone(error: BaseException) -> bool:
+    """Answer whether a Get says that this one job does not exist."""
+    from airflow_provider.agent_platform.hooks import api_retry
+
+    return api_retry.is_gone(error)
+
+
+def brief(error: BaseException) -> str:
+    """Answer an error in one line of bounded length."""
+    text = " ".join(str(error).split()) or "no text"
+    return f"{type(error).__name__}: {text[:300]}"
+
+
+class Outage:
+    """The failed reads of one loop, from the first to the next good one.
+
+    :param where: named in the log lines.
+    :param log: where the two lines go; ``None``: nowhere, somebody else says it.
+    """
+
+    __slots__ = ("_log", "_since", "_where", "failures")
+
+    def __init__(self, where: str, log: logging.Logger | None) -> None:
+        self._where = where
+        self._log = log
+        self._since: dict[Trouble, pendulum.DateTime] = {}
+        self.failures = 0
+
+    @property
+    def active(self) -> bool:
+        """Whether the last read failed."""
+        return bool(self._since)
+
+    def failed(self, error: BaseException, now: pendulum.DateTime) -> PollRefusedError | None:
+        """Take a failed read; answer the error to give up with when the bound has passed."""
+        kind, code = judge(error)
+        self.failures += 1
+        if not self._since and self._log is not None:
+            self._log.warning(
+                "Reading %s fails: %s. No task fails because of that; reading goes on, the next line comes "
+                "when it works again.",
+                self._where,
+                brief(error),
+                exc_info=error if kind is Trouble.UNKNOWN else None,
+            )
+        # A refusal in the middle of an outage starts its own bound; a change of kind ends the other's.
+        for other in list(self._since):
+            if other is not kind:
+                del self._since[other]
+        since = self._since.setdefault(kind, now)
+        bound = {Trouble.REFUSED: REFUSED_FOR, Trouble.UNKNOWN: UNKNOWN_FOR}.get(kind)
+        if bound is None or (now - since).total_seconds() < bound:
+            return None
+        hint = f" ({HINTS[code]})" if code in HINTS else ""
+        return PollRefusedError(
+            code,
+            f"Reading {self._where} has been refused for {words.span((now - since).total_seconds())}: "
+            f"{brief(error)}{hint}. The job was left as it is.",
+        )
+
+    def worked(self, now: pendulum.DateTime) -> None:
+        """Take a good read."""
+        if not self._since:
+            return
+        if self._log is not None:
+            self._log.warning("Reading %s works again after %d failed reads.", self._where, self.failures)
+        self._since.clear()
+        self.failures = 0
