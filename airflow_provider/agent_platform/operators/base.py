@@ -1,0 +1,392 @@
+"""What all training operators share: arguments, templates, the way a step is carried out, kills and resumes.
+
+In: arguments, checked at DAG parse as far as they are known then. Out: a deferral, a result, or a typed error. Which
+step comes next is decided in ``lifecycle``; what the kinds of job differ in is in the subclasses.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
+
+import pendulum
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
+
+from airflow_provider.agent_platform.jobs.schema import ClientSchema
+from airflow_provider.agent_platform.jobs.spec import Job
+from airflow_provider.agent_platform.links.training_job import TrainingJobLink
+from airflow_provider.agent_platform.operators import arguments, notes
+from airflow_provider.agent_platform.operators.assembly import Assembly, assemble, optional_duration
+from airflow_provider.agent_platform.operators.request import ResumeMode
+from airflow_provider.agent_platform.operators.retry_policy import TrainingRetryPolicy
+from airflow_provider.agent_platform.operators.steps import Carried, Done, Step, WaitForJob, WaitUntil
+from airflow_provider.agent_platform.policy.states import is_live
+from airflow_provider.agent_platform.triggers.clocks import Clocks, utcnow
+from airflow_provider.agent_platform.triggers.events import TrainingJobEvent, parse_event
+from airflow_provider.agent_platform.triggers.training_job import TrainingJobTrigger
+from airflow_provider.agent_platform.triggers.waiting import wait_for_job
+
+if TYPE_CHECKING:
+    from airflow.sdk import RetryPolicy
+    from airflow.sdk.definitions.context import Context
+
+    from airflow_provider.agent_platform.policy.rules import FailureRule
+
+Duration = timedelta | int | float | str
+
+MAX_VANISHED: Final = 3
+"""Triggers that may vanish in one try (a crashed triggerer, a broken upgrade) before the try fails."""
+
+CANCEL_BOUND: Final = 300.0
+"""Seconds to wait for the end of a job that was cancelled because a clock ended."""
+
+FIRST_EVENT_SECONDS: Final = 5
+"""Airflow may fail a try whose trigger fires while the deferring process still ends (apache/airflow#71580)."""
+
+
+class TrainingJobBaseOperator(BaseOperator):
+    """Run one training job to its end: submit or adopt it, wait without a worker slot, act on how it ended.
+
+    A task has at most one live job, whatever crashes: each try starts by reading the jobs of this task from the platform.
+    ``retries=N`` buys N + 1 runs of the training, whoever makes them, and no more.
+
+    :param project_id: Google Cloud project. Default: the connection's.
+    :param region: for example ``us-central1``. Default: the connection's.
+    :param fallback_regions: tried in turn when a region has no capacity.
+    :param display_name: 1 to 128 characters. Default: ``<dag_id>.<task_id>``.
+    :param base_output_directory: ``gs://bucket/folder``, the same for all tries. Default: the root of the connection or
+        of ``[agent_platform] base_output_root``, then dag, run and task. Without any, there is no output directory.
+    :param strategy: ``STANDARD``, ``SPOT`` or ``FLEX_START``. Default: the service's (STANDARD).
+    :param queue_timeout: how long all jobs of the task together may wait to start. Default: for ever.
+    :param run_timeout: how long a job may run from its first start; also sent as ``scheduling.timeout``. Default: the
+        service's 7 days.
+    :param max_wait_duration: how long the service waits for capacity with FLEX_START.
+    :param restart_job_on_worker_restart: restart the whole job when one worker restarts.
+    :param platform_retries: False switches the platform's own retries off, True leaves them on. Default: on for the
+        first job, off when the budget could not pay for them.
+    :param machine_types: ladder of machine types, climbed when a job runs out of memory or disk.
+    :param resume: ``retries``: a new job starts from the newest complete checkpoint within an epoch, and into a new
+        epoch (a clear) only after a failure. ``always``, ``never``.
+    :param resume_args: arguments added when there is a checkpoint; ``{uri}`` and ``{step}`` are replaced.
+    :param discard_incomplete: move incomplete newer checkpoints aside before a submit.
+    :param checkpoint_interval: warn when the newest checkpoint of a running job is older. Default: 4 hours, the
+        service's own advice.
+    :param checkpoint_recognisers: dotted paths of your own checkpoint layouts.
+    :param failure_rules: :class:`~airflow_provider.agent_platform.policy.failures.FailureRule`, before the default table.
+    :param max_jobs: ceiling of jobs per epoch, over every rule. Default: 50.
+    :param labels: your own labels; those that start with ``airflow-`` and are ours are refused.
+    :param service_account: the training code runs as this account.
+    :param network: VPC network to peer with.
+    :param reserved_ip_ranges: names of reserved ranges in that network.
+    :param tensorboard: resource name of a TensorBoard.
+    :param enable_web_access: allow an interactive shell in the workers.
+    :param enable_dashboard_access: allow access to dashboards in the workers.
+    :param experiment: resource name of an experiment.
+    :param experiment_run: resource name of a run of it.
+    :param persistent_resource_id: run on this persistent resource.
+    :param protected_artifact_location_id: location of a protected artifact.
+    :param psc_interface_config: Private Service Connect.
+    :param models: resource names of models to be checkpointed into.
+    :param encryption_spec_key_name: Cloud KMS key.
+    :param gcp_conn_id: Airflow connection.
+    :param impersonation_chain: service account, or chain of them, to act as.
+    :param deferrable: wait in the triggerer (default), or in the worker.
+    :param poll_interval: seconds between two looks at the job. Default: 30.
+    :raises ValueError: at DAG parse, for everything that can be known to be wrong then.
+    """
+
+    job_type: ClassVar[str] = "custom_job"
+    template_fields: Sequence[str] = arguments.TEMPLATE_FIELDS
+    template_fields_renderers: ClassVar[dict[str, str]] = {"worker_pool_specs": "json", "job_spec": "json"}
+    operator_extra_links = (TrainingJobLink(),)
+    ui_color = "#e8f0fe"
+
+    def __init__(
+        self,
+        *,
+        project_id: str | None = None,
+        region: str | None = None,
+        fallback_regions: Sequence[str] = (),
+        display_name: str | None = None,
+        base_output_directory: str | None = None,
+        strategy: str | None = None,
+        queue_timeout: Duration | None = None,
+        run_timeout: Duration | None = None,
+        max_wait_duration: Duration | None = None,
+        restart_job_on_worker_restart: bool = False,
+        platform_retries: bool | None = None,
+        machine_types: Sequence[str] = (),
+        resume: ResumeMode = "retries",
+        resume_args: Sequence[str] = (),
+        discard_incomplete: bool = False,
+        checkpoint_interval: Duration | None = timedelta(hours=4),
+        checkpoint_recognisers: Sequence[str] = (),
+        failure_rules: Sequence[FailureRule] = (),
+        max_jobs: int = 50,
+        labels: Mapping[str, str] | None = None,
+        service_account: str | None = None,
+        network: str | None = None,
+        reserved_ip_ranges: Sequence[str] | None = None,
+        tensorboard: str | None = None,
+        enable_web_access: bool = False,
+        enable_dashboard_access: bool = False,
+        experiment: str | None = None,
+        experiment_run: str | None = None,
+        persistent_resource_id: str | None = None,
+        protected_artifact_location_id: str | None = None,
+        psc_interface_config: Mapping[str, Any] | None = None,
+        models: Sequence[str] | None = None,
+        encryption_spec_key_name: str | None = None,
+        gcp_conn_id: str = "google_cloud_default",
+        impersonation_chain: str | Sequence[str] | None = None,
+        deferrable: bool = True,
+        poll_interval: Duration = 30.0,
+        retry_policy: RetryPolicy | None = None,
+        **kwargs: Any,
+    ) -> None:
+        # default_args have been merged in by now, so that a delay in them counts as the user's own.
+        self.user_retry_delay = optional_duration(kwargs.get("retry_delay"))
+        super().__init__(retry_policy=retry_policy or TrainingRetryPolicy(), **kwargs)
+        self.project_id = project_id
+        self.region = region
+        self.fallback_regions = fallback_regions
+        self.display_name = display_name
+        self.base_output_directory = base_output_directory
+        self.strategy = strategy
+        self.queue_timeout = queue_timeout
+        self.run_timeout = run_timeout
+        self.max_wait_duration = max_wait_duration
+        self.restart_job_on_worker_restart = restart_job_on_worker_restart
+        self.platform_retries = platform_retries
+        self.machine_types = machine_types
+        self.resume = resume
+        self.resume_args = resume_args
+        self.discard_incomplete = discard_incomplete
+        self.checkpoint_interval = checkpoint_interval
+        self.checkpoint_recognisers = checkpoint_recognisers
+        self.failure_rules = failure_rules
+        self.max_jobs = max_jobs
+        self.labels = labels
+        self.service_account = service_account
+        self.network = network
+        self.reserved_ip_ranges = reserved_ip_ranges
+        self.tensorboard = tensorboard
+        self.enable_web_access = enable_web_access
+        self.enable_dashboard_access = enable_dashboard_access
+        self.experiment = experiment
+        self.experiment_run = experiment_run
+        self.persistent_resource_id = persistent_resource_id
+        self.protected_artifact_location_id = protected_artifact_location_id
+        self.psc_interface_config = psc_interface_config
+        self.models = models
+        self.encryption_spec_key_name = encryption_spec_key_name
+        self.gcp_conn_id = gcp_conn_id
+        self.impersonation_chain = impersonation_chain
+        self.deferrable = deferrable
+        self.poll_interval = poll_interval
+        self.job_name: str | None = None
+        self._assembly: Assembly | None = None
+        arguments.check(self)
+
+    # -- what the subclasses give
+
+    @abstractmethod
+    def build_job(
+        self, *, display_name: str, at_parse: bool = False, client_schema: ClientSchema | None = None
+    ) -> Job:
+        """Return the payload of the create call, without our labels and environment.
+
+        :param display_name: the user's or the default one.
+        :param at_parse: skip what is not known while the DAG is parsed.
+        :param client_schema: knows fields that our table does not have.
+        """
+
+    def spec_fields(self) -> dict[str, Any]:
+        """Return the arguments that are fields of ``CustomJobSpec``, ``Scheduling`` or the resource itself."""
+        return {name: getattr(self, name) for name in arguments.SPEC_FIELDS}
+
+    # -- the ways in
+
+    def execute(self, context: Context) -> Any:
+        """Start a try: read the ledger, then adopt, decide or submit."""
+        with self._assembled(context) as assembly:
+            return self._carry_out(context, assembly, assembly.lifecycle.start())
+
+    def execute_complete(self, context: Context, event: Any = None, **_: Any) -> Any:
+        """Go on after the wait for a job. The name is stored with deferred tasks: renaming it strands them.
+
+        :param event: what the trigger sent.
+        """
+        parsed = parse_event(event)
+        with self._assembled(context) as assembly:
+            return self._carry_out(context, assembly, assembly.lifecycle.resumed(parsed))
+
+    def execute_requeue(self, context: Context, event: Any = None, carried: Any = None, **_: Any) -> Any:
+        """Go on after a wait without a job. The name is stored with deferred tasks: renaming it strands them.
+
+        :param event: the moment that was waited for.
+        :param carried: what was known before it.
+        """
+        with self._assembled(context) as assembly:
+            return self._carry_out(context, assembly, assembly.lifecycle.waited(Carried.parse(carried)))
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Go on after a deferral; also when the trigger vanished, or Airflow gave up waiting for it."""
+        try:
+            return super().resume_execution(next_method, next_kwargs, context)
+        except TaskDeferralTimeout:
+            self._cancel_after_timeout(context)
+            raise
+        except TaskDeferralError as error:
+            return self._after_vanished_trigger(context, error)
+
+    def on_kill(self) -> None:
+        """Decide about the job when the worker is told to stop (see ``operators.killing``)."""
+        if self._assembly is not None:
+            self._assembly.kill.on_kill()
+
+    # -- carrying out
+
+    def _assembled(self, context: Context) -> _Open:
+        return _Open(self, context)
+
+    def _carry_out(self, context: Context, assembly: Assembly, step: Step) -> Any:
+        while not isinstance(step, Done):
+            self.job_name = assembly.lifecycle.job_name
+            if isinstance(step, WaitForJob):
+                notes.remember(context, step.ledger, self.log)
+                if self.deferrable:
+                    self._defer_for_job(context, assembly, step)
+                step = assembly.lifecycle.resumed(self._wait_for_job(assembly, step))
+            else:
+                moment = self._next_moment(assembly, step)
+                if self.deferrable:
+                    self._defer_until(assembly, step, moment)
+                assembly.lifecycle.sleep(max(0.0, (moment - utcnow()).total_seconds()))
+                step = assembly.lifecycle.waited(step.carried)
+        self.job_name = assembly.lifecycle.job_name
+        notes.announce(context, self.outlets, step.result)
+        return step.result
+
+    def _defer_for_job(self, context: Context, assembly: Assembly, step: WaitForJob) -> NoReturn:
+        notes.own(context, step.record.name)
+        clocks = self._clocks(assembly, step)
+        interval = optional_duration(self.checkpoint_interval)
+        trigger = TrainingJobTrigger(
+            step.record.name,
+            gcp_conn_id=self.gcp_conn_id,
+            impersonation_chain=self.impersonation_chain,
+            poll_interval=self._poll_seconds(),
+            queue_deadline=_iso(clocks.queue_deadline),
+            run_timeout=clocks.run_timeout,
+            execution_deadline=_iso(clocks.execution_deadline),
+            try_number=assembly.task.try_number,
+            cancel_bound=CANCEL_BOUND,
+            base_output_directory=None if step.stale else assembly.request.base_output_directory,
+            checkpoint_interval=None if interval is None else interval.total_seconds(),
+        )
+        self.defer(trigger=trigger, method_name="execute_complete", timeout=self._defer_timeout(assembly))
+
+    def _defer_until(self, assembly: Assembly, step: WaitUntil, moment: pendulum.DateTime) -> NoReturn:
+        # Airflow's own trigger: nothing of ours has to run while no job is on the platform.
+        from airflow.providers.standard.triggers.temporal import DateTimeTrigger
+
+        self.defer(
+            trigger=DateTimeTrigger(moment=moment),
+            method_name="execute_requeue",
+            kwargs={"carried": step.carried.to_dict()},
+            timeout=self._defer_timeout(assembly),
+        )
+
+    def _wait_for_job(self, assembly: Assembly, step: WaitForJob) -> TrainingJobEvent:
+        return wait_for_job(
+            assembly.hook,
+            step.record.name,
+            clocks=self._clocks(assembly, step),
+            poll_interval=self._poll_seconds(),
+            cancel_bound=CANCEL_BOUND,
+            log=self.log,
+            sleep=assembly.lifecycle.sleep,
+        )
+
+    def _clocks(self, assembly: Assembly, step: WaitForJob) -> Clocks:
+        if step.stale:
+            # It is being cancelled already: only its end matters.
+            return Clocks(execution_deadline=assembly.task.execution_deadline)
+        limit = assembly.request.run_timeout
+        return Clocks(
+            queue_deadline=step.queue_deadline,
+            run_timeout=None if limit is None else limit.total_seconds(),
+            execution_deadline=assembly.task.execution_deadline,
+        )
+
+    def _next_moment(self, assembly: Assembly, step: WaitUntil) -> pendulum.DateTime:
+        moment = max(step.moment, utcnow().add(seconds=FIRST_EVENT_SECONDS))
+        deadline = assembly.task.execution_deadline
+        return moment if deadline is None else min(moment, deadline)
+
+    def _defer_timeout(self, assembly: Assembly) -> timedelta | None:
+        """A net under the trigger, which holds ``execution_timeout`` itself and cancels the job first."""
+        deadline = assembly.task.execution_deadline
+        if deadline is None:
+            return None
+        seconds = max(0.0, (deadline - utcnow()).total_seconds())
+        return timedelta(seconds=seconds + 2 * CANCEL_BOUND)
+
+    def _poll_seconds(self) -> float:
+        interval = optional_duration(self.poll_interval)
+        assert interval is not None
+        return max(1.0, interval.total_seconds())
+
+    # -- when the wait itself failed
+
+    def _after_vanished_trigger(self, context: Context, error: TaskDeferralError) -> Any:
+        count = notes.vanished_again(context)
+        if count > MAX_VANISHED:
+            self.log.error(
+                "The trigger vanished %d times in this try; giving up on it. The job goes on: the next try, or a clear "
+                "of this task, adopts it.",
+                count,
+            )
+            raise error
+        self.log.warning(
+            "The trigger vanished (%s; %d of %d in this try). The job goes on; waiting for it again.",
+            error,
+            count,
+            MAX_VANISHED,
+        )
+        return self.execute(context)
+
+    def _cancel_after_timeout(self, context: Context) -> None:
+        """Airflow ended the deferral without telling the trigger: end the job before the task fails."""
+        with self._assembled(context) as assembly:
+            for record in assembly.lifecycle.reader.read().current:
+                if is_live(record.state):
+                    self.log.warning("The deferral timed out: cancelling %s.", record.name)
+                    assembly.hook.cancel(record.name)
+                    self.job_name = record.name
+
+
+class _Open:
+    """Opens an assembly for one start or resume, lets ``on_kill`` see it, and closes its clients."""
+
+    def __init__(self, operator: TrainingJobBaseOperator, context: Context) -> None:
+        self.operator = operator
+        self.context = context
+
+    def __enter__(self) -> Assembly:
+        self.assembly = assemble(self.operator, self.context)
+        self.operator._assembly = self.assembly
+        return self.assembly
+
+    def __exit__(self, *_: object) -> None:
+        self.operator.job_name = self.assembly.lifecycle.job_name or self.operator.job_name
+        self.operator._assembly = None
+        self.assembly.hook.close()
+
+
+def _iso(moment: pendulum.DateTime | None) -> str | None:
+    return None if moment is None else moment.isoformat()

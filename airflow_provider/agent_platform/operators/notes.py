@@ -1,0 +1,63 @@
+"""Small notes a task leaves for its trigger, for people and for its own next resume: XComs and the task state store.
+
+In: the task's context. Out: nothing a decision rests on: all of it may be lost. The keys are stored in Airflow's
+database; renaming one breaks tasks in flight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from airflow_provider.agent_platform.compat import TaskLogger
+from airflow_provider.agent_platform.policy.ledger import Ledger
+from airflow_provider.agent_platform.triggers.ownership import OWNER_XCOM_KEY, owner_value
+
+LEDGER_KEY: Final = "training_jobs"
+"""Key in the task state store: a copy of the ledger, as compact JSON."""
+
+VANISHED_KEY: Final = "training_job_vanished_triggers"
+"""XCom key: how often the trigger of this try vanished."""
+
+Context = Mapping[str, Any]
+
+
+def own(context: Context, job_name: str) -> None:
+    """Say which try owns the job, before each deferral: a kill is only obeyed for the owner."""
+    ti = context["ti"]
+    ti.xcom_push(key=OWNER_XCOM_KEY, value=owner_value(try_number=ti.try_number, job_name=job_name))
+
+
+def vanished_again(context: Context) -> int:
+    """Count one more vanished trigger of this try and return how many there were."""
+    ti = context["ti"]
+    value = ti.xcom_pull(key=VANISHED_KEY, task_ids=ti.task_id, map_indexes=ti.map_index)
+    count = value["count"] if isinstance(value, Mapping) and value.get("try") == ti.try_number else 0
+    ti.xcom_push(key=VANISHED_KEY, value={"try": ti.try_number, "count": count + 1})
+    return int(count) + 1
+
+
+def remember(context: Context, ledger: Ledger, log: TaskLogger) -> None:
+    """Put a copy of the ledger where people and the UI find it. Never read back for a decision."""
+    store = context.get("task_state_store")
+    if store is None or not ledger.entries:
+        return
+    try:
+        store.set(LEDGER_KEY, ledger.to_json())
+    except Exception as error:  # a page that is not up to date is no reason to lose a training
+        log.debug("The ledger's copy could not be stored: %s", error)
+
+
+def announce(context: Context, outlets: Any, result: Mapping[str, Any]) -> None:
+    """Tell the assets of ``outlets`` which checkpoint the training reached.
+
+    :param outlets: the task's outlets.
+    :param result: of the task.
+    """
+    events = context.get("outlet_events")
+    if events is None:
+        return
+    for asset in outlets or ():
+        events[asset].extra.update(
+            {key: result[key] for key in ("name", "checkpoint", "step", "base_output_directory")}
+        )
