@@ -1,9 +1,9 @@
 """
 The operators' default ``retry_policy``: Airflow's RETRY or FAIL by the decision that the exception carries.
 
-Enters: the exception of a failed try. Leaves: Airflow's own decision. Not here: any judgement of ours. That is
-in ``policy.decide``, so that a try that starts after a killed worker, when no policy is asked, comes to the same
-answer.
+Enters: the exception of a failed try. Leaves: Airflow's own decision. Not here: any judgement of ours. That
+is in ``policy.decide``: a try that starts after a killed worker, when no policy is asked, must come to the
+same answer.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ FAILED = frozenset({JobState.FAILED, JobState.EXPIRED, JobState.PARTIALLY_SUCCEE
 """Ends whose error text is read. A cancelled job's is not: whoever cancelled it ended it."""
 CANCELLED = frozenset({JobState.CANCELLED})
 
-SPOT = "SPOT"
+SPOT = frozenset({"SPOT", "LOW_COST"})
+"""Strategies whose machines can be taken away; LOW_COST is the deprecated name."""
 CANCELLED_BY_US = "cancelled-by-us"
 
 _SMALLER = (
@@ -186,7 +187,7 @@ FAILURES: tuple[FailureRow, ...] = (
         kind=FailureKind.PREEMPTED,
         states=FAILED,
         pattern=texts.INSUFFICIENT,
-        strategies=frozenset({SPOT}),
+        strategies=SPOT,
         started=True,
         runs=7,
         charged=1,
