@@ -238,3 +238,11 @@ def _configured(name: str) -> str | None:
         from airflow.configuration import conf  # type: ignore[assignment,no-redef,unused-ignore]
     value = conf.get(SECTION, name, fallback=None)
     return None if value is None else str(value)
+
+
+def environment(name: str) -> str | None:
+    """Return a variable of the environment without blanks around it, or None.
+
+    :param name: of a variable that Google's own clients read, for example ``GOOGLE_CLOUD_PROJECT``.
+    """
+    return os.environ.get(name, "").strip() or None

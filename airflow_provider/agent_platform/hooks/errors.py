@@ -11,8 +11,12 @@ class ConfigurationError(ValueError):
 
 
 class EmulatorUnreachableError(ConfigurationError):
-    """``AGENT_PLATFORM_EMULATOR_HOST`` or the connection's ``api_endpoint`` names an emulator that does not answer."""
+    """The emulator that the environment or the connection names does not answer."""
 
 
 class BucketError(ConfigurationError):
     """A ``gs://`` URI whose bucket does not exist or cannot be read with these credentials."""
+
+
+class TooManyJobsError(ConfigurationError):
+    """A list of jobs is longer than its bound; a shortened one would be a wrong answer."""
