@@ -52,7 +52,7 @@ def package(**changes: Any) -> dict[str, Any]:
 
 
 def worker(**changes: Any) -> dict[str, Any]:
-    pool = copy.deepcopy(job()["job_spec"]["worker_pool_specs"][0])
+    pool: dict[str, Any] = copy.deepcopy(job()["job_spec"]["worker_pool_specs"][0])
     pool.update(changes)
     return pool
 

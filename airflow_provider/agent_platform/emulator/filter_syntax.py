@@ -38,6 +38,7 @@ start: expression?
 restriction: field COMPARATOR operand
            | field               -> bare_field
            | QUOTED              -> bare_text
+           | FUNCTION            -> call
 
 field: NAME ("." (NAME | QUOTED))*
 
@@ -51,6 +52,7 @@ _OR.3: /OR(?![\w.\-:=<>!])/
 _NOT.3: /NOT(?![\w.\-:=<>!])/
 _MINUS.3: "-"
 COMPARATOR.2: "<=" | ">=" | "!=" | "=~" | "!~" | "<" | ">" | "=" | ":"
+FUNCTION.2: /(?!(AND|OR|NOT)\()[A-Za-z_]\w*(?=\()/
 QUOTED.2: /"(\\.|[^"\\])*"/s | /'(\\.|[^'\\])*'/s
 NAME: /(?!(AND|OR|NOT)(?![\w\-\/.]))[A-Za-z_0-9][\w\-\/]*/
 VALUE: /(?!(AND|OR|NOT)(?![\w\-\/.]))[^\s()"'<>=!,]+/
@@ -182,6 +184,9 @@ class _Builder(Transformer[Token, Node]):
 
     def bare_field(self, field: tuple[str, ...]) -> Node:
         return Text(".".join(field))
+
+    def call(self, token: Token) -> Node:
+        raise invalid_argument(f"Invalid filter: the function {token}() is not supported.")
 
     def bare_text(self, token: Token) -> Node:
         return Text(unquote(token))

@@ -29,8 +29,9 @@ MAX_FLEX_START_SECONDS = 7 * 24 * 3600
 MAX_LABEL = 63
 LABELS_MESSAGE = (
     "There can be no more than 64 labels attached to a single resource. Label keys and values can only "
-    "contain lowercase letters, numbers, dashes and underscores. Label keys must start with a letter, must be "
-    "less than 64 characters in length; label values must be less than 64 characters in length. Found: {found}."
+    "contain lowercase letters, numbers, dashes and underscores. Label keys must start with a letter, must "
+    "be less than 64 characters in length; label values must be less than 64 characters in length. "
+    "Found: {found}."
 )
 
 NETWORK = re.compile(r"projects/[^/]+/global/networks/[^/]+")
