@@ -27,8 +27,8 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@echo "Installing into .venv ($$("$(PYTHON)" -V); some minutes the first time)"
 	@"$(PYTHON)" -m venv .venv || { \
 	  echo "Could not make .venv. On Debian and Ubuntu the module is in the package python3-venv." >&2; exit 1; }
-	@$(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check --no-deps -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check --no-deps -e .
+	@$(BIN)/python -m pip install -qq --no-input --disable-pip-version-check --no-deps -r requirements.lock
+	@$(BIN)/python -m pip install -qq --no-input --disable-pip-version-check --no-deps -e .
 	@touch $@
 
 demo: $(INSTALLED) ## train on a real Airflow and the emulator, lose the machine, resume (KEEP=1 leaves it up)
