@@ -8,7 +8,7 @@ the (re)start of the replica for ``node_loss`` and ``maintenance``.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from airflow_provider.agent_platform.emulator import life
@@ -19,8 +19,14 @@ if TYPE_CHECKING:
     from airflow_provider.agent_platform.emulator.engine import Engine
     from airflow_provider.agent_platform.emulator.job import LiveJob
 
-OF_JOB = {"preempt": life.Preempted, "internal_error": life.InternalError}
-OF_REPLICA = {"node_loss": life.NodeLost, "maintenance": life.Maintenance}
+OF_JOB: Mapping[str, Callable[[], life.Event]] = {
+    "preempt": life.Preempted,
+    "internal_error": life.InternalError,
+}
+OF_REPLICA: Mapping[str, Callable[[str], life.Event]] = {
+    "node_loss": life.NodeLost,
+    "maintenance": life.Maintenance,
+}
 
 
 class ArmedFaults:

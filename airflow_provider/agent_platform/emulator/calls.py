@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import TypeVar
 
-from google.rpc import code_pb2  # type: ignore[import-untyped]  # ships no types
+from google.rpc import code_pb2
 
 from airflow_provider.agent_platform.emulator.errors import ApiError
 from airflow_provider.agent_platform.emulator.faults import Faults, Target

@@ -5,6 +5,7 @@ In: the emulator's REST address. Out: what the control API answers; :class:`Cont
 
 from __future__ import annotations
 
+import contextlib
 import json
 import urllib.error
 import urllib.request
@@ -54,10 +55,8 @@ class Control:
         except urllib.error.HTTPError as error:
             with error:
                 text = error.read().decode(errors="replace")
-            try:
+            with contextlib.suppress(ValueError, KeyError, TypeError):
                 text = json.loads(text)["error"]["message"]
-            except (ValueError, KeyError, TypeError):
-                pass
             raise ControlError(error.code, text) from None
 
     def add_fault(self, fault: str, *, match: dict[str, str] | None = None, **options: Any) -> str:

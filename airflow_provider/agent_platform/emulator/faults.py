@@ -100,7 +100,7 @@ def _flag(value: Any) -> bool:
 
 
 def _code(value: Any) -> str:
-    names = [name for name in code_pb2.Code.keys() if name != "OK"]
+    names = [name for name in dict(code_pb2.Code.items()) if name != "OK"]
     if value not in names:
         raise ValueError(f"a gRPC code: {', '.join(names)}")
     return str(value)

@@ -25,6 +25,7 @@ class Guard:
         self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on, or refuse."""
         if scope["type"] != "lifespan":
             for name, value in scope["headers"]:
                 text = value.decode("latin-1")

@@ -111,6 +111,7 @@ def launch_of(
         attempt=attempt,
         command=environment.command(pool, job.child),
         environment={**service, **user},
+        entrypoint=bool(package.python_module or pool.container_spec.command),
         user_environment=user,
         image=pool.container_spec.image_uri or package.executor_image_uri,
         memory_limit=limit,
@@ -121,4 +122,4 @@ def launch_of(
 
 
 def _seconds(duration: Any) -> float:
-    return float(duration.seconds) + duration.nanos / 1e9
+    return float(duration.seconds + duration.nanos / 1e9)

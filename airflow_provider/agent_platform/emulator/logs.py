@@ -63,7 +63,7 @@ class LogStore:
     def __init__(self, wall: Callable[[], float]) -> None:
         self._wall = wall
         self._entries: deque[LogEntry] = deque()
-        self._by_job: dict[str, deque[LogEntry]] = {}
+        self._by_job: dict[str, list[LogEntry]] = {}
         self._numbers = itertools.count(1)
         self._bytes = 0
         self._changed = threading.Condition()
@@ -98,7 +98,7 @@ class LogStore:
             entry = LogEntry(
                 next(self._numbers),
                 now,
-                now + delay,
+                now + delay if delay else now,
                 project,
                 region,
                 kind,
@@ -109,7 +109,7 @@ class LogStore:
                 fields,
             )
             self._entries.append(entry)
-            self._by_job.setdefault(job_id, deque()).append(entry)
+            self._by_job.setdefault(job_id, []).append(entry)
             self._bytes += len(line) + 200
             while len(self._entries) > MAX_ENTRIES or self._bytes > MAX_BYTES:
                 self._forget_oldest()
@@ -122,7 +122,7 @@ class LogStore:
         self._bytes -= _size(oldest) + 200
         of_job = self._by_job.get(oldest.job_id)
         if of_job:
-            of_job.popleft()
+            of_job.pop(0)
             if not of_job:
                 del self._by_job[oldest.job_id]
 

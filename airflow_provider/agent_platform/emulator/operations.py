@@ -10,14 +10,13 @@ import threading
 from collections import OrderedDict
 
 from google.cloud.aiplatform_v1.types import DeleteOperationMetadata
-from google.longrunning import operations_pb2  # type: ignore[import-untyped]  # ships no types
+from google.longrunning.operations_pb2 import Operation  # type: ignore[import-untyped]  # ships no types
 from google.protobuf import empty_pb2
 
 from airflow_provider.agent_platform.emulator.errors import not_found
 from airflow_provider.agent_platform.emulator.resources import Parent, new_id
 
 MAX_OPERATIONS = 10_000
-Operation = operations_pb2.Operation
 
 
 class Operations:

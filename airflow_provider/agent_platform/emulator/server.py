@@ -15,19 +15,19 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse
+from fastapi import FastAPI
 
-from airflow_provider.agent_platform.emulator import control, survivors, wire_grpc
+from airflow_provider.agent_platform.emulator import control, survivors, wire_grpc, wire_rest
 from airflow_provider.agent_platform.emulator.clock import BaseClock, Clock
 from airflow_provider.agent_platform.emulator.config import Config, ConfigError
 from airflow_provider.agent_platform.emulator.engine import Engine
-from airflow_provider.agent_platform.emulator.errors import ApiError
 from airflow_provider.agent_platform.emulator.faults import FaultError
 from airflow_provider.agent_platform.emulator.guard import Guard
+from airflow_provider.agent_platform.emulator.log_api import LogApi
 from airflow_provider.agent_platform.emulator.runners import make_runner
 from airflow_provider.agent_platform.emulator.service import Service
 from airflow_provider.agent_platform.emulator.store import open_store
+from airflow_provider.agent_platform.emulator.wire_logging_grpc import logging_handler
 
 WILDCARDS = {"0.0.0.0": "", "::": "", "": ""}  # noqa: S104 - compared, not listened on
 START_SECONDS = 30
@@ -40,7 +40,7 @@ def create_app(service: Service, host: str = "127.0.0.1") -> FastAPI:
     """
     app = FastAPI(title="Agent Platform emulator", docs_url=None, redoc_url=None, openapi_url=None)
     app.include_router(control.router(service))
-    app.add_exception_handler(ApiError, _api_error)
+    wire_rest.mount(app, service, LogApi(service.engine.logs))
     app.add_middleware(Guard, hosts=frozenset({host} - set(WILDCARDS) | _own_names(host)))
     return app
 
@@ -54,11 +54,6 @@ def _own_names(host: str) -> set[str]:
         return {name, *socket.gethostbyname_ex(name)[2]}
     except OSError:
         return {name}
-
-
-async def _api_error(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, ApiError)
-    return JSONResponse(error.to_json(), status_code=error.http_status)
 
 
 class Server:
@@ -102,7 +97,9 @@ class Server:
             raise
         try:
             self._load_faults()
-            self._grpc, self.port = wire_grpc.serve(self.service, self.config.host, self.config.port)
+            handler = logging_handler(LogApi(self.engine.logs))
+            more = [handler] if handler is not None else []
+            self._grpc, self.port = wire_grpc.serve(self.service, self.config.host, self.config.port, more)
         except BaseException:
             rest.close()
             self.engine.close()

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
-from google.rpc import code_pb2  # type: ignore[import-untyped]  # ships no types
-from grpc_status import rpc_status
+from google.rpc import code_pb2
+from grpc_status import rpc_status  # type: ignore[import-untyped]  # ships no types
 
 from airflow_provider.agent_platform.emulator.calls import CallHangs
 from airflow_provider.agent_platform.emulator.errors import ApiError
@@ -35,12 +35,12 @@ def serve(
     service: Service,
     host: str,
     port: int,
-    add_services: Callable[[grpc.Server], None] | None = None,
+    more: Sequence[grpc.GenericRpcHandler] = (),
 ) -> tuple[grpc.Server, int]:
     """Start a server.
 
     :param port: 0 for a free one.
-    :param add_services: adds what is no method of the core (Cloud Logging).
+    :param more: handlers of what is no method of the core (Cloud Logging).
     :return: the server and its port.
     :raises PortTaken: somebody listens there.
     """
@@ -52,9 +52,7 @@ def serve(
     ]
     server = grpc.server(ThreadPoolExecutor(THREADS, thread_name_prefix="emulator-grpc"), options=options)
     server.add_generic_rpc_handlers(tuple(_handlers(service)))
-    server.add_generic_rpc_handlers((_NotThere(service),))
-    if add_services is not None:
-        add_services(server)
+    server.add_generic_rpc_handlers((*more, _NotThere(service)))
     try:
         bound = server.add_insecure_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
     except RuntimeError:
@@ -110,7 +108,7 @@ def _hang(hang: CallHangs, context: grpc.ServicerContext) -> None:
     context.abort(grpc.StatusCode.UNAVAILABLE, "The emulator let go of a hanging call.")
 
 
-class _NotThere(grpc.GenericRpcHandler):
+class _NotThere(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc ships no types
     """Counts and refuses the methods of Google's services that are not emulated."""
 
     def __init__(self, service: Service) -> None:

@@ -22,6 +22,7 @@ class Launch:
     """One start of one replica.
 
     :param command: the program and its arguments, as they are: no shell reads them.
+    :param entrypoint: the command's first word replaces the image's entry point.
     :param image: the container's image; only the docker runner uses it.
     :param environment: all of the worker's environment but what the runner adds from its own machine.
     :param memory_limit: bytes that all of its processes may use together; 0 for no limit.
@@ -36,6 +37,7 @@ class Launch:
     attempt: int
     command: tuple[str, ...]
     environment: Mapping[str, str]
+    entrypoint: bool = False
     image: str = ""
     memory_limit: int = 0
     packages: tuple[str, ...] = ()

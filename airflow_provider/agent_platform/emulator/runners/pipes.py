@@ -7,6 +7,7 @@ three threads a worker.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import selectors
@@ -81,7 +82,7 @@ class Pipes:
             lines.append(pipe.rest)
             pipe.rest = b""
         for line in lines:
-            self._call(lambda line=line: pipe.on_line(line.decode(errors="replace").rstrip("\r")))
+            self._call(functools.partial(pipe.on_line, line.decode(errors="replace").rstrip("\r")))
         if not data:
             self._selector.unregister(descriptor)
             os.close(descriptor)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import json
 import logging
 import os
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -47,7 +49,7 @@ class ProcessRunner:
     def __init__(self, clock: BaseClock, *, storage_host: str | None = None, token: str = "") -> None:
         """:param token: value of :data:`MARKER`, also found in the name of the directory."""
         self._clock = clock
-        self._storage_host = storage_host
+        self._storage_host = _with_scheme(storage_host) if storage_host else None
         self._token = token or "local"
         self.root = Path(tempfile.mkdtemp(prefix=f"agent-platform-emulator-{self._token}-"))
         self._pipes = Pipes()
@@ -61,10 +63,13 @@ class ProcessRunner:
     def start(self, launch: Launch, listener: Listener) -> Worker:
         """Start one; the work is done on a thread of its own."""
         worker = Worker(self, launch, listener)
+        self._begin(worker)
+        return worker
+
+    def _begin(self, worker: Worker) -> None:
         with self._lock:
             self._workers.add(worker)
         self._starters.submit(worker.run)
-        return worker
 
     def forget(self, job_id: str) -> None:
         """Remove the directories of a job."""
@@ -110,15 +115,12 @@ class ProcessRunner:
             found["STORAGE_EMULATOR_HOST"] = self._storage_host
         return {**found, **launch.environment}
 
-    def command(self, launch: Launch, environment: dict[str, str], directory: Path) -> list[str]:
+    def command(self, launch: Launch, environment: Mapping[str, str], directory: Path) -> list[str]:
         """The words to execute."""
-        if launch.packages:
-            target = packages.install(launch.packages, directory.parent / f"{directory.name}-packages",
-                                      environment=environment, storage_host=self._storage_host)  # fmt: skip
-            environment["PYTHONPATH"] = os.pathsep.join(
-                [str(target), *filter(None, [environment.get("PYTHONPATH")])]
-            )
-        return list(launch.command)
+        if not launch.packages:
+            return list(launch.command)
+        place = directory.parent / f"{directory.name}-packages"
+        return packages.command(place, self._storage_host, launch.packages, launch.command)
 
     def gone(self, worker: Worker) -> None:
         """A worker has ended and was reported."""
@@ -126,6 +128,10 @@ class ProcessRunner:
             self._workers.discard(worker)
             if not self._workers:
                 self._all_gone.notify_all()
+
+
+def _with_scheme(host: str) -> str:
+    return (host if "://" in host else f"http://{host}").rstrip("/")
 
 
 class Worker:
@@ -159,10 +165,6 @@ class Worker:
                 )
                 return
             self._spawn({"command": command, "environment": environment, "directory": str(directory)})
-        except packages.InstallError as error:
-            for line in str(error).splitlines():
-                self._on_line("stderr", line)
-            self._report(self._exited(1))
         except Exception as error:
             logger.exception("Could not start %s of job %s", self.launch.replica, self.launch.job_id)
             self._start_error(f"{type(error).__name__}: {error}")
@@ -184,7 +186,9 @@ class Worker:
             raise
         finally:
             os.close(status_write)
-        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
         with self._lock:
             self._process = process
             self._write(json.dumps(order).encode() + b"\n")
@@ -194,7 +198,7 @@ class Worker:
         for stream, name in ((process.stdout, "stdout"), (process.stderr, "stderr")):
             descriptor = os.dup(stream.fileno())
             stream.close()
-            pipes.add(descriptor, lambda line, name=name: self._on_line(name, line), self._on_end)
+            pipes.add(descriptor, functools.partial(self._on_line, name), self._on_end)
         pipes.add(status_read, self._on_status, self._on_end)
         if self.launch.memory_limit:
             self._runner._memory.watch(self, process.pid, self.launch.memory_limit, self._over_limit)
@@ -219,7 +223,8 @@ class Worker:
         self._open_pipes -= 1
         if self._open_pipes:
             return
-        assert self._process is not None and self._process.stdin is not None
+        assert self._process
+        assert self._process.stdin
         with self._lock, contextlib.suppress(OSError):
             self._process.stdin.close()
         self._process.wait()
@@ -265,7 +270,8 @@ class Worker:
         self.stop(0)
 
     def _write(self, words: bytes) -> None:
-        assert self._process is not None and self._process.stdin is not None
+        assert self._process
+        assert self._process.stdin
         with contextlib.suppress(OSError, ValueError):
             self._process.stdin.write(words)
             self._process.stdin.flush()

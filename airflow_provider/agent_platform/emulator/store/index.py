@@ -21,13 +21,47 @@ FEW = 2000
 """Below so many candidates it is cheaper to sort them than to walk the whole parent newest first."""
 
 
+class Members:
+    """Sets of sequences by key. A set of one is kept as the number alone: most labels are of one job."""
+
+    def __init__(self) -> None:
+        self._sets: dict[tuple[str, ...], int | set[int]] = {}
+
+    def get(self, key: tuple[str, ...]) -> set[int]:
+        """The members; empty for a key that nobody has."""
+        found = self._sets.get(key, _NOBODY)
+        return {found} if isinstance(found, int) else found
+
+    def add(self, key: tuple[str, ...], sequence: int) -> None:
+        """Take one in."""
+        found = self._sets.setdefault(key, sequence)
+        if isinstance(found, int):
+            if found != sequence:
+                self._sets[key] = {found, sequence}
+        else:
+            found.add(sequence)
+
+    def drop(self, key: tuple[str, ...], sequence: int) -> None:
+        """Let one go."""
+        found = self._sets.get(key)
+        if found == sequence:
+            del self._sets[key]
+        elif isinstance(found, set):
+            found.discard(sequence)
+            if not found:
+                del self._sets[key]
+
+
+_NOBODY: set[int] = set()
+
+
 class Index:
     """Rows of one store by parent, state and label."""
 
     def __init__(self) -> None:
         self._rows: dict[Parent, dict[int, Row]] = defaultdict(dict)
         self._sequences: dict[Parent, list[int]] = defaultdict(list)
-        self._sets: dict[Parent, dict[tuple[str, ...], set[int]]] = defaultdict(lambda: defaultdict(set))
+        self._sets: dict[Parent, Members] = defaultdict(Members)
 
     def add(self, row: Row) -> None:
         """Take in a row that is not known yet."""
@@ -35,7 +69,7 @@ class Index:
         self._rows[parent][row.sequence] = row
         bisect.insort(self._sequences[parent], row.sequence)
         for key in _keys(row):
-            self._sets[parent][key].add(row.sequence)
+            self._sets[parent].add(key, row.sequence)
 
     def remove(self, row: Row) -> None:
         """Forget a row."""
@@ -44,19 +78,13 @@ class Index:
         sequences = self._sequences[parent]
         del sequences[bisect.bisect_left(sequences, row.sequence)]
         for key in _keys(row):
-            self._drop(parent, key, row.sequence)
+            self._sets[parent].drop(key, row.sequence)
 
     def move(self, row: Row, old_state: int) -> None:
         """A row's state has changed."""
         parent = _parent(row)
-        self._drop(parent, ("state", str(old_state)), row.sequence)
-        self._sets[parent]["state", str(row.state)].add(row.sequence)
-
-    def _drop(self, parent: Parent, key: tuple[str, ...], sequence: int) -> None:
-        members = self._sets[parent][key]
-        members.discard(sequence)
-        if not members:
-            del self._sets[parent][key]
+        self._sets[parent].drop(("state", str(old_state)), row.sequence)
+        self._sets[parent].add(("state", str(row.state)), row.sequence)
 
     def find(self, parent: Parent, predicate: Predicate, before: int | None) -> Iterator[Row]:
         """Matching rows, newest first.
@@ -77,14 +105,14 @@ class Index:
 
     def _candidates(self, parent: Parent, predicate: Predicate) -> set[int] | None:
         hints = predicate.hints
-        sets = self._sets.get(parent, {})
+        sets = self._sets[parent]
         keys: list[tuple[str, ...]] = [("label", key, value) for key, value in hints.labels]
         keys += [("key", key) for key in hints.label_keys]
         if hints.display_name is not None:
             keys.append(("display_name", hints.display_name))
-        found = [sets.get(key, set()) for key in keys]
+        found = [sets.get(key) for key in keys]
         if hints.states is not None:
-            found.append(_union([sets.get(("state", str(state)), set()) for state in hints.states]))
+            found.append(_union([sets.get(("state", str(state))) for state in hints.states]))
         return min(found, key=len) if found else None
 
 

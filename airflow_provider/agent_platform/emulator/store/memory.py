@@ -6,6 +6,8 @@ lock guards every call.
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +29,8 @@ class MemoryStore:
         self._rows: dict[str, Row] = {}
         self._index = Index()
         self._documents: dict[str, Any] = {}
-        self._events: dict[str, list[tuple[float, str, Mapping[str, Any]]]] = {}
+        # Fields as JSON text: most events of most jobs are alike, and then share one string.
+        self._events: dict[str, list[tuple[float, str, str]]] = {}
 
     def next_sequence(self) -> int:
         """A number above that of every row there is."""
@@ -72,11 +75,11 @@ class MemoryStore:
 
     def add_event(self, job_id: str, time: float, kind: str, fields: Mapping[str, Any]) -> None:
         """Append to a job's story."""
-        self._events.setdefault(job_id, []).append((time, kind, fields))
+        self._events.setdefault(job_id, []).append((time, kind, sys.intern(json.dumps(fields))))
 
     def events(self, job_id: str) -> list[tuple[float, str, Mapping[str, Any]]]:
         """A job's story, in order."""
-        return list(self._events.get(job_id, ()))
+        return [(time, kind, json.loads(fields)) for time, kind, fields in self._events.get(job_id, ())]
 
     def document(self, name: str) -> Any:
         """A JSON document kept under a name, or None."""

@@ -67,7 +67,7 @@ class SqliteStore(MemoryStore):
         for job, time, kind, fields in self._connection.execute(
             "SELECT job, time, kind, fields FROM events ORDER BY job, number"
         ):
-            super().add_event(job, time, kind, json.loads(fields))
+            super().add_event(job, time, kind, json.loads(fields))  # shares equal texts again
         for name, value in self._connection.execute("SELECT name, value FROM documents"):
             super().set_document(name, json.loads(value))
         self._sequence = max([row.sequence for row in self.rows()] + [self.document("sequence") or 0])
