@@ -95,7 +95,7 @@ def parse_time(field: str, text: str | None) -> pendulum.DateTime | None:
     if text is None:
         return None
     try:
-        parsed = pendulum.parse(text, strict=True)
+        parsed = pendulum.parse(text, strict=True, exact=True)
     except (ValueError, TypeError) as error:
         raise ValueError(
             f'{field} is {text!r}: give an ISO 8601 time such as "2026-01-31T14:30:00Z"'

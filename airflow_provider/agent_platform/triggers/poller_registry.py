@@ -19,7 +19,9 @@ from airflow_provider.agent_platform.triggers.reader import HookReader, PollKey,
 class _Home:
     """What one event loop has."""
 
-    pollers: dict[PollKey, Poller] = field(default_factory=dict)
+    pollers: weakref.WeakValueDictionary[PollKey, Poller] = field(
+        default_factory=weakref.WeakValueDictionary
+    )
     budgets: dict[tuple[str, str], CallBudget] = field(default_factory=dict)
 
 

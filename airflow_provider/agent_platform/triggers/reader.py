@@ -134,7 +134,9 @@ class HookReader:
 
 def _make_hook(key: PollKey) -> Any:
     # Not at module level: the trigger's module is imported in the triggerer's event loop.
+    from airflow_provider.agent_platform.hooks import api_retry
     from airflow_provider.agent_platform.hooks.training_job import TrainingJobHook
 
+    api_retry.is_transient(TimeoutError())  # what judging an error imports is imported here too
     chain = list(key.impersonation_chain) if key.impersonation_chain else None
     return TrainingJobHook(gcp_conn_id=key.gcp_conn_id, impersonation_chain=chain)
