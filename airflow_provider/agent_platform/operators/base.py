@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 import pendulum
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
+from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferralError, TaskDeferralTimeout
 
 from airflow_provider.agent_platform.jobs.schema import ClientSchema
 from airflow_provider.agent_platform.jobs.spec import Job
@@ -382,7 +382,9 @@ class _Open:
         self.operator._assembly = self.assembly
         return self.assembly
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and issubclass(kind, AirflowTaskTimeout):
+            self.assembly.kill.out_of_time()
         self.operator.job_name = self.assembly.lifecycle.job_name or self.operator.job_name
         self.operator._assembly = None
         self.assembly.hook.close()

@@ -15,6 +15,7 @@ from typing import Any, Final
 from airflow_provider.agent_platform.compat import TaskLogger
 from airflow_provider.agent_platform.hooks.api_retry import is_gone
 from airflow_provider.agent_platform.operators.lifecycle import Lifecycle
+from airflow_provider.agent_platform.operators.records import state_of
 from airflow_provider.agent_platform.operators.task import TaskFacts
 from airflow_provider.agent_platform.policy.states import JobState, is_live
 
@@ -28,8 +29,11 @@ STILL_OURS: Final = frozenset({"running", "queued", "scheduled", "up_for_retry"}
 """States in which nobody has taken the task away from its worker."""
 
 
-class WorkerStoppedError(RuntimeError):
-    """The worker was told to stop. The text says what became of the job."""
+class WorkerStopped(BaseException):
+    """The worker was told to stop. The text says what became of the job.
+
+    No ``Exception``: code that treats any failed call as a failed call must not take this for one.
+    """
 
 
 @dataclass(kw_only=True)
@@ -69,13 +73,19 @@ class WorkerKill:
         if self.requested and not self._is_left():
             self._cancel([job_name])
 
+    def out_of_time(self) -> None:
+        """Cancel the job because Airflow's ``execution_timeout`` ended in the worker: no next try may adopt it."""
+        self.requested = True
+        for name in self._names():
+            self._cancel([name])
+
     def check(self) -> None:
         """Stop a wait of the plain mode once a kill was asked for.
 
-        :raises WorkerStoppedError: it was.
+        :raises WorkerStopped: it was.
         """
         if self.requested:
-            raise WorkerStoppedError(self.outcome or "The worker was told to stop.")
+            raise WorkerStopped(self.outcome or "The worker was told to stop.")
 
     def _run(self) -> None:
         try:
@@ -123,7 +133,7 @@ class WorkerKill:
     def _cancel(self, names: list[str]) -> None:
         for name in names:
             try:
-                state = int(self.lifecycle.hook.get(name).state)
+                state = state_of(self.lifecycle.hook.get(name))
                 if is_live(state) and state != JobState.CANCELLING:
                     self.lifecycle.hook.cancel(name)
                     self.outcome = f"The task was killed: {name} was cancelled."

@@ -27,7 +27,7 @@ from airflow_provider.agent_platform.operators.steps import Carried, Done, Step,
 from airflow_provider.agent_platform.operators.submission import Submitter
 from airflow_provider.agent_platform.operators.task import TaskFacts
 from airflow_provider.agent_platform.operators.verdict import Verdict, Verdicts
-from airflow_provider.agent_platform.policy.decide import Action, queue_deadline
+from airflow_provider.agent_platform.policy.decide import Action, Decision, queue_deadline
 from airflow_provider.agent_platform.policy.kinds import EndedBy
 from airflow_provider.agent_platform.policy.ledger import JobRecord, Ledger, LedgerEntry
 from airflow_provider.agent_platform.policy.placement import Placement, first_placement, next_placement
@@ -136,22 +136,31 @@ class Lifecycle:
         if carried.refusals and waited:
             # The last decision was about a refused create, and its wait is over.
             return self._submit(book, ledger, point, self._placement_after(ledger, last), carried)
-        return self._decide(book, ledger, point, last, carried)
+        return self._decide(book, ledger, point, last, carried, waited=waited)
 
     def _decide(
-        self, book: Book, ledger: Ledger, point: StartingPoint, last: LedgerEntry, carried: Carried
+        self,
+        book: Book,
+        ledger: Ledger,
+        point: StartingPoint,
+        last: LedgerEntry,
+        carried: Carried,
+        *,
+        waited: bool,
     ) -> Step:
         own_try = last.record.try_number == self.task.try_number
         verdict = self.verdicts.on_end(ledger, last, own_try=own_try)
         points.passed(points.DECIDED)
-        self._log_verdict(verdict, last.record)
         action = verdict.decision.action
-        if action is not Action.FAIL and is_live(last.record.state):
+        if not (waited and action is Action.REQUEUE):
+            # Said before the wait already.
+            self._log_verdict(verdict, last.record)
+        if action is not Action.FAIL and _still_there(last.record):
             # A clock ended, the cancel was sent, and the job has not ended yet: no second one beside it.
             return WaitForJob(record=last.record, ledger=ledger, stale=True)
         if action is Action.REQUEUE:
-            moment = verdict.decision.at
-            if moment is not None and moment > self.now():
+            moment = _due(last.record, verdict.decision)
+            if not waited and moment is not None and moment > self.now():
                 return WaitUntil(moment=moment, carried=carried)
         elif own_try:
             raise self.verdicts.error(verdict, last.record.name)
@@ -328,6 +337,17 @@ class Lifecycle:
     def _log_verdict(self, verdict: Verdict, record: JobRecord | None) -> None:
         level = logging.INFO if verdict.decision.action is Action.REQUEUE else logging.WARNING
         self.log.log(level, "%s", verdict.line(None if record is None else record.name))
+
+
+def _due(record: JobRecord, decision: Decision) -> pendulum.DateTime | None:
+    """When a requeued job is due: counted from the end of the last one, so that a crash in the wait extends nothing."""
+    if decision.delay is None or record.end_time is None:
+        return decision.at
+    return record.end_time + decision.delay
+
+
+def _still_there(record: JobRecord) -> bool:
+    return is_live(record.state) and record.ended_by is not EndedBy.LOST
 
 
 def _may_run(record: JobRecord) -> bool:

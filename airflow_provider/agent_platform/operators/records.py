@@ -35,7 +35,7 @@ def record_of(message: Any) -> JobRecord:
         name=message.name,
         region=name.region,
         job_type=name.job_type,
-        state=int(message.state),
+        state=state_of(message),
         error_code=int(error.code) if has_error else None,
         error_message=str(error.message) if has_error else None,
         create_time=_time(message.create_time),
@@ -50,6 +50,14 @@ def record_of(message: Any) -> JobRecord:
         disable_retries=bool(scheduling.disable_retries),
         timeout_seconds=_seconds(scheduling.timeout),
     )
+
+
+def state_of(message: Any) -> int:
+    """Return the number of a job's state, also one that the installed client library has no name for.
+
+    Read from the raw message: proto-plus answers an unknown number with a warning, on every read.
+    """
+    return int(getattr(message, "_pb", message).state)
 
 
 def resume_step_of(labels: JobLabels | None) -> Step:

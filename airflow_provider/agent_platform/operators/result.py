@@ -11,6 +11,7 @@ from typing import Any, Final
 import pendulum
 
 from airflow_provider.agent_platform.checkpoints.store import FoundCheckpoint
+from airflow_provider.agent_platform.operators.records import state_of
 from airflow_provider.agent_platform.operators.request import TrainingRequest
 from airflow_provider.agent_platform.operators.trials import best_trial, bounded_trials
 from airflow_provider.agent_platform.policy.ledger import Ledger
@@ -32,7 +33,7 @@ def result_of(
     entry = ledger.last
     result: dict[str, Any] = {
         "name": message.name,
-        "state": state_name(int(message.state)),
+        "state": state_name(state_of(message)),
         "region": entry.record.region if entry else None,
         "display_name": message.display_name,
         "create_time": _iso(message.create_time),

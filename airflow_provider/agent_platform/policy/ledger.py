@@ -193,6 +193,8 @@ class Ledger:
         retry is not.
         """
         records = [entry.record for entry in self.entries if not entry.duplicate]
+        if not records:
+            return 0.0
         following = [record.create_time for record in records[1:]] + [now]
         total = 0.0
         for record, next_start in zip(records, following, strict=True):
