@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from google.cloud.aiplatform_v1.types import CustomJob
 
 MAX_DISPLAY_NAME = 128
+MAX_JOB_BYTES = 4 * 1024 * 1024
+"""Size of a job; the service's own limit is not known, this is the default of every gRPC server."""
 MAX_LABELS = 64
 MAX_FLEX_START_SECONDS = 7 * 24 * 3600
 
@@ -69,11 +71,22 @@ def validate_custom_job(job: CustomJob, *, region: str | None = None) -> None:
     :raises ApiError: INVALID_ARGUMENT with the list of found errors.
     """
     message, found = bare(job), FoundErrors()
+    check_size(message)
     check_display_name(found, message.display_name)
     check_labels(found, message.labels)
     check_encryption(found, message)
     check_job_spec(found, "job_spec", message.job_spec, region)
     found.raise_if_any()
+
+
+def check_size(message: Any) -> None:
+    """Refuse a job that is too large to look at.
+
+    :raises ApiError: INVALID_ARGUMENT.
+    """
+    size = message.ByteSize()
+    if size > MAX_JOB_BYTES:
+        raise invalid_argument(f"The job has {size} bytes, at most {MAX_JOB_BYTES} bytes are allowed.")
 
 
 def check_display_name(found: FoundErrors, name: str) -> None:
