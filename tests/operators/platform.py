@@ -58,7 +58,7 @@ class Platform:
 
     def create(
         self,
-        job: dict[str, Any],
+        job: Any,
         *,
         project_id: str,
         region: str,
@@ -73,7 +73,7 @@ class Platform:
             if job_type == "custom_job"
             else (v1.HyperparameterTuningJob, "hyperparameterTuningJobs")
         )
-        message = kind(job)
+        message: Any = kind(job)
         number = len(self.jobs) + 1
         message.name = f"projects/{project_id}/locations/{region}/{collection}/{number:019d}"
         message.state = v1.JobState.JOB_STATE_PENDING
@@ -138,7 +138,7 @@ class Platform:
     def end(self, name: str, state: str, message: str = "", code: int = 0) -> None:
         job = self.jobs[name]
         self.time.forward(60)
-        job.state = v1.JobState[f"JOB_STATE_{state}"]
+        job.state = getattr(v1.JobState, f"JOB_STATE_{state}")
         job.end_time = self.time.now()
         if message or code:
             job.error = status_pb2.Status(code=code, message=message)

@@ -111,7 +111,7 @@ class Setting:
         task = self.task()
         preparation = LookingAtMemory(
             request=request,
-            storage_client=lambda: None,  # type: ignore[arg-type, return-value]
+            storage_client=lambda: None,
             check_bucket=lambda _: None,
             log=log,
         )

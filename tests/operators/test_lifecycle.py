@@ -16,7 +16,7 @@ from airflow_provider.agent_platform.exceptions import (
     TrainingJobError,
     UserCodeError,
 )
-from airflow_provider.agent_platform.operators.steps import Done, WaitForJob, WaitUntil
+from airflow_provider.agent_platform.operators.steps import Done, Step, WaitForJob, WaitUntil
 from tests.operators.setting import Setting, environment_of
 
 EXIT_1 = "The replica workerpool0-0 exited with a non-zero status of 1. Termination reason: Error."
@@ -28,6 +28,14 @@ def first_job(setting: Setting) -> str:
     step = setting.start()
     assert isinstance(step, WaitForJob)
     return step.record.name
+
+
+def until_a_job_is_waited_for(setting: Setting, name: str) -> Step:
+    step = setting.resume(name)
+    while isinstance(step, WaitUntil):
+        setting.platform.time.moment = step.moment
+        step = setting.wait_over(step.carried)
+    return step
 
 
 def test_the_first_start_submits_one_job_that_says_whose_it_is() -> None:
@@ -148,7 +156,7 @@ def test_a_crash_that_used_up_the_budget_fails_and_says_so() -> None:
     setting = Setting(retries=3)
     name = first_job(setting)
     setting.platform.end(name, "FAILED", CRASHED, 3)
-    with pytest.raises(CrashError, match="already r[au]n") as caught:
+    with pytest.raises(CrashError, match=r"already r[au]n") as caught:
         setting.resume(name)
     assert caught.value.decision is not None
     assert caught.value.decision.action.value == "FAIL"
@@ -158,10 +166,7 @@ def test_a_stockout_goes_to_the_next_region_inside_the_try() -> None:
     setting = Setting(regions=("us-central1", "europe-west4"))
     name = first_job(setting)
     setting.platform.end(name, "FAILED", NO_CAPACITY, 8)
-    step = setting.resume(name)
-    if isinstance(step, WaitUntil):
-        setting.platform.time.moment = step.moment
-        step = setting.wait_over(step.carried)
+    step = until_a_job_is_waited_for(setting, name)
     assert isinstance(step, WaitForJob)
     assert step.record.region == "europe-west4"
     assert len(setting.platform.creates) == 2
@@ -176,10 +181,7 @@ def test_a_preemption_with_progress_costs_no_retry_and_resumes() -> None:
         setting.platform.run(name)
         setting.checkpoints.save(step_reached, setting.platform.time.now())
         setting.platform.end(name, "FAILED", NO_CAPACITY, 8)
-        step = setting.resume(name)
-        if isinstance(step, WaitUntil):
-            setting.platform.time.moment = step.moment
-            step = setting.wait_over(step.carried)
+        step = until_a_job_is_waited_for(setting, name)
         assert isinstance(step, WaitForJob)
         environment = environment_of(setting.platform.last)
         assert environment["AIRFLOW_RESUME_FROM"].endswith(f"checkpoint-{step_reached}")
@@ -256,10 +258,7 @@ class TestClear:
         setting.platform.run(second)
         setting.checkpoints.save(50, setting.platform.time.now())
         setting.platform.end(second, "FAILED", NO_CAPACITY, 8)
-        step = setting.resume(second)
-        if isinstance(step, WaitUntil):
-            setting.platform.time.moment = step.moment
-            setting.wait_over(step.carried)
+        until_a_job_is_waited_for(setting, second)
         assert environment_of(setting.platform.last)["AIRFLOW_RESUME_STEP"] == "50"
 
     def test_after_failure_resumes(self) -> None:
@@ -328,9 +327,7 @@ def test_execution_timeout_between_two_jobs_submits_nothing() -> None:
     setting.execution_deadline = setting.platform.time.now()
     setting.platform.end(name, "FAILED", NO_CAPACITY, 8)
     with pytest.raises(TrainingJobError, match="execution_timeout"):
-        step = setting.resume(name)
-        assert isinstance(step, WaitUntil)
-        setting.wait_over(step.carried)
+        until_a_job_is_waited_for(setting, name)
     assert setting.platform.creates == [name]
 
 

@@ -110,16 +110,19 @@ def test_a_create_refused_for_quota_waits_without_a_job_and_costs_no_try() -> No
     assert dict(setting.platform.last.labels)["airflow-try"] == "1"
 
 
+def until_refused(setting: Setting, step: Any) -> None:
+    while isinstance(step, WaitUntil):
+        setting.platform.time.moment = step.moment
+        step = setting.wait_over(step.carried)
+
+
 def test_waiting_for_quota_ends_with_the_queue_timeout() -> None:
     setting = Setting(queue_timeout=pendulum.duration(minutes=30))
     setting.platform.before_create = [api.ResourceExhausted(QUOTA) for _ in range(40)]  # type: ignore[no-untyped-call]
     step: Any = setting.start()
     began = setting.platform.time.now()
     with pytest.raises((QueueTimeoutError, QuotaError)):
-        while True:
-            assert isinstance(step, WaitUntil)
-            setting.platform.time.moment = step.moment
-            step = setting.wait_over(step.carried)
+        until_refused(setting, step)
     assert (setting.platform.time.now() - began).total_seconds() <= 31 * 60
     assert setting.platform.creates == []
 

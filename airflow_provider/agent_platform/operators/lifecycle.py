@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+import pendulum
+
 from airflow_provider.agent_platform.compat import TaskLogger
 from airflow_provider.agent_platform.hooks.api_retry import is_gone
 from airflow_provider.agent_platform.jobs.console import JobName, console_url
