@@ -149,7 +149,7 @@ class _Case:
         action, why = self._wanted(kind)
         if action is Action.FAIL:
             return self._ended(Action.FAIL, kind, why)
-        limit = self._limit(kind, action)
+        limit = self._limit(kind, action, why)
         if limit is not None:
             return self._ended(Action.FAIL, *limit)
         return self._submitted(kind, action, why, self._placement())
@@ -183,7 +183,7 @@ class _Case:
     # --- what is allowed
     # ---------------------------------------------------------------------------------------
 
-    def _limit(self, kind: FailureKind, action: Action) -> tuple[FailureKind, str] | None:
+    def _limit(self, kind: FailureKind, action: Action, why: str) -> tuple[FailureKind, str] | None:
         """The limit that forbids a new job: kind and reason. None: it may be submitted."""
         budget = self.budget
         submitted = self.ledger.jobs + self.refusals.count
@@ -198,13 +198,15 @@ class _Case:
         if seconds is not None and seconds <= 0 and budget.queue_timeout is not None:
             waited = seconds_in_words(budget.queue_timeout.total_seconds() - seconds)
             limit = seconds_in_words(budget.queue_timeout.total_seconds())
-            reason = f"{ACTIONS[kind].why}: waited {waited} to start, and queue_timeout is {limit}"
-            return FailureKind.QUEUE_TIMEOUT if ACTIONS[kind].waits else kind, reason
+            reason = f"{why}: waited {waited} to start, and queue_timeout is {limit}"
+            # A cancel that is found after a crash may well have been our own, at the end of this very clock.
+            ran_out = ACTIONS[kind].waits or kind is FailureKind.CANCELLED
+            return FailureKind.QUEUE_TIMEOUT if ran_out else kind, reason
         # A try that starts after the failed one is itself the retry: it asks about an end that is not its
         # own.
         if action is Action.RETRY and self.own_try and self.tries_left is not None and self.tries_left <= 0:
             return kind, (
-                f"{ACTIONS[kind].why}, and Airflow has no try left for it "
+                f"{why}, and Airflow has no try left for it "
                 f"(the budget still has {count_of(self._left, 'run')}); raise retries"
             )
         return None

@@ -38,7 +38,8 @@ BUCKET_REGION = r"The Cloud Storage bucket of .{1,500}? is in location\b"
 _FLAGS = re.DOTALL
 # Google's Python client puts the HTTP status before the text when an exception is turned into a string.
 _HTTP_STATUS = re.compile(r"\d{3} ")
-_REASON = re.compile(r"\.?\s*Termination reason: (?P<reason>\w+)")
+# On the same line as the sentence: what follows a line break may be the user's.
+_REASON = re.compile(r"\.? *Termination reason: (?P<reason>\w+)")
 # A further replica is looked for where a sentence can begin; only to be named, never to decide.
 _EACH = re.compile(
     rf"(?:\A|(?<=\n)|(?<=\.)|(?<=\.\s))(?:{EXITED}|The replica (?P<oom>[A-Za-z][\w-]*(?: \d+)?) ran[ -]out)"
