@@ -82,11 +82,11 @@ class Lifecycle:
     def _no_capacity(self, event: life.NoCapacity) -> None:
         if self.life.phase is not Phase.PROVISIONING or event.run != self.life.run:
             return
-        self._note("fault", fault="stockout", run=self.life.run)
         if self.plan.flex_start:
             # Flex-start waits for machines, for max_wait_duration; nothing is counted.
             self._do(life.Provision(self.life.run))
         else:
+            self._note("fault", fault="stockout", run=self.life.run)
             self._stop(self._retry(Cause.STOCKOUT))
 
     def _start(self, replica: str, *, new_machine: bool = False) -> None:
@@ -279,7 +279,7 @@ class Lifecycle:
             self._stop(verdict)
 
     def _timeout_over(self, event: life.TimeoutOver) -> None:
-        self._limit(Cause.TIMEOUT, self._switches["timeout_state"], texts.timeout(self.plan.timeout), 1)
+        self._limit(Cause.TIMEOUT, self._switches["timeout_state"], texts.timeout(self.plan.timeout), 4)
 
     def _max_wait_over(self, event: life.MaxWaitOver) -> None:
         if self.life.phase is Phase.PROVISIONING and not self.life.started:
@@ -314,10 +314,6 @@ class Lifecycle:
         scope = self._switches["disable_retries_scope"]
         if plan.disable_retries and memory.started and (cause is Cause.INTERNAL or scope == "all"):
             allowed = 0
-        used = memory.retries.get(cause.value, 0)
-        if used < allowed:
-            memory.retries[cause.value] = used + 1
-            return Verdict(cause=cause, state=None, message=message)
         if cause in (Cause.STOCKOUT, Cause.PREEMPTED):
             code = self._switches["stockout_code"]
             message = texts.stockout(plan.region, self._switches["stockout_advice"])
@@ -325,6 +321,10 @@ class Lifecycle:
             code, message = 13, texts.INTERNAL
         elif cause is Cause.WORKER:
             code, message = self._switches["node_loss_code"], texts.INTERNAL
+        used = memory.retries.get(cause.value, 0)
+        if used < allowed:
+            memory.retries[cause.value] = used + 1
+            return Verdict(cause=cause, state=None, message=message)
         return self._end(cause, State.FAILED, code, message)
 
     def _stop(self, verdict: Verdict) -> None:

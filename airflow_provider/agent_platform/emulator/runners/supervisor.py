@@ -22,6 +22,7 @@ import sys
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def _prctl(option: int, value: int) -> None:
@@ -40,8 +41,8 @@ def _start(command: list[str], environment: dict[str, str], directory: str) -> t
             _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != parent:
                 os._exit(137)
-            # What Python ignores for itself would be ignored in the worker too.
-            for name in (signal.SIGPIPE, signal.SIGXFSZ):
+            # What this process ignores would be ignored in the worker too.
+            for name in (signal.SIGPIPE, signal.SIGXFSZ, *IGNORED):
                 signal.signal(name, signal.SIG_DFL)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -112,7 +113,7 @@ def main() -> None:
     status = os.fdopen(int(sys.argv[1]), "w", buffering=1)
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     # A worker may signal its parent's group; the emulator speaks on stdin and by nothing else.
-    for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for name in IGNORED:
         signal.signal(name, signal.SIG_IGN)
     buffer = b""
     while b"\n" not in buffer:
