@@ -19,6 +19,7 @@ import numpy as np  # noqa: TID253 - this is training code: no DAG file imports 
 from checkpoint_io import Stop, resume_from, save  # type: ignore[import-not-found]  # found beside this file
 from google.cloud import storage  # noqa: TID253 - as above
 from sklearn.neural_network import MLPClassifier
+from threadpoolctl import threadpool_limits
 
 SEED = 20
 BATCH = 256
@@ -28,6 +29,8 @@ CLASSES = np.arange(10)
 def main() -> None:
     """Train, checkpoint, stop when told to, and go on where an earlier run stopped."""
     options = _options()
+    # Matrices this small are multiplied faster by one core than by several that wait for each other.
+    threadpool_limits(limits=1)
     images, labels = _read_data(options.data)
     model = MLPClassifier(hidden_layer_sizes=(256, 128), learning_rate_init=2e-4, random_state=SEED)
     stop = Stop()

@@ -164,8 +164,8 @@ class AirflowStack:
     def close(self) -> None:
         """Stop everything, in an order in which each can still say good-bye to the api-server."""
         server = self.components.get("api-server")
-        stop_all([each for each in self.components.values() if each is not server], grace=10.0)
-        stop_all([server] if server else [], grace=5.0)
+        stop_all([each for each in self.components.values() if each is not server], grace=6.0)
+        stop_all([server] if server else [], grace=4.0)
         self.api.close()
 
     def _settings(self, dags_folder: Path, database_url: str) -> dict[str, str]:

@@ -64,9 +64,15 @@ class Watch:
         step = stopped_at(lines)
         if step is not None and self._is_news(f"{who} stopped", step):
             self._say(f"{who:<15} PREEMPTED at step {step}")
-        state = str(job["state"]).removeprefix("JOB_STATE_")
-        message = job.get("error", {}).get("message", "")
-        self._tell(who, f"{state}: {message}" if message else state, key=f"{who} state")
+        for event in self._laptop.services.api.events(job["name"])[self._told.get(f"{who} events", 0) :]:
+            self._told[f"{who} events"] = self._told.get(f"{who} events", 0) + 1
+            if event["kind"] == "state":
+                self._say(f"{who:<15} {event['state'].removeprefix('JOB_STATE_')}")
+            elif event["kind"] == "run" and event["run"] > 1:
+                self._say(f"{who:<15} the service looks for another machine (run {event['run']})")
+        message = job.get("error", {}).get("message")
+        if message and self._is_news(f"{who} error", message):
+            self._say(f"{who:<15} error: {message}")
 
     def _tell(self, who: str, what: str, *, key: str = "") -> None:
         if self._is_news(key or who, what):
