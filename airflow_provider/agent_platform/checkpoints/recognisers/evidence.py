@@ -64,3 +64,18 @@ def missing_rank(ranks: Iterable[int], what: str) -> str:
         if rank not in present:
             return f"the {what} of rank {rank} is missing"
     return ""
+
+
+def fewer_files(directory: Directory, before: Directory | None, counts: Callable[[str], bool]) -> str:
+    """Say whether a directory lacks a file that the checkpoint before it had: a rank that did not get that
+    far.
+
+    A cluster that was made smaller costs one checkpoint this way; the next is compared with that one.
+    """
+    if before is None:
+        return ""
+    here = {path for path, _ in directory.walk() if counts(path)}
+    for path, _ in before.walk():
+        if counts(path) and path not in here:
+            return f"{path} is missing, which {before.name} has"
+    return ""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from airflow_provider.agent_platform.checkpoints.recognisers.evidence import rewritten
 from airflow_provider.agent_platform.checkpoints.recognisers.model import Checkpoint
-from airflow_provider.agent_platform.checkpoints.recognisers.steps import step_in
+from airflow_provider.agent_platform.checkpoints.recognisers.steps import is_container, step_in
 from airflow_provider.agent_platform.checkpoints.recognisers.tree import Directory
 
 NAME = "plain"
@@ -22,7 +22,7 @@ def plain(directory: Directory) -> Iterator[Checkpoint]:
     `unmarked`."""
     for name, child in directory.directories.items():
         marker = next((marker for marker in MARKERS if marker in child.files), None)
-        if marker is None:
+        if marker is None or is_container(name):
             continue
         step = step_in(name)
         if len(child.files) == 1 and not child.directories:

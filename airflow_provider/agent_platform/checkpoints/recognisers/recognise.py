@@ -6,7 +6,6 @@ Objects enter, checkpoints leave, sorted from the oldest step to the newest. Not
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -14,7 +13,7 @@ from airflow_provider.agent_platform.checkpoints.recognisers import plain
 from airflow_provider.agent_platform.checkpoints.recognisers.model import Checkpoint, StoredObject
 from airflow_provider.agent_platform.checkpoints.recognisers.registry import BUILTIN, Recogniser, load
 from airflow_provider.agent_platform.checkpoints.recognisers.single_file import NAME as SINGLE_FILE
-from airflow_provider.agent_platform.checkpoints.recognisers.steps import step_in
+from airflow_provider.agent_platform.checkpoints.recognisers.steps import is_container, step_in
 from airflow_provider.agent_platform.checkpoints.recognisers.tree import Directory, Listing, ReadMarker, build
 
 DEEPEST = 12
@@ -23,12 +22,6 @@ DEEPEST = 12
 SAME_MOMENT_SECONDS = 120.0
 """A checkpoint without a step (``last.ckpt``) goes before one with a step only when it is newer by more than
 this: trainers write both at the same moment, and the step is worth knowing."""
-
-_CONTAINER = re.compile(
-    r"^(?:.*[-_ ])?(?:trials?|runs?|folds?|versions?|v|workers?|replicas?|ranks?|nodes?|hosts?|seeds?"
-    r"|exp|experiments?|jobs?|attempts?|try|phases?|stages?|tasks?|pools?)[-_= ]?\d+$",
-    re.IGNORECASE,
-)
 
 
 def recognise(
@@ -106,7 +99,7 @@ def _below(parent: Directory, child: Directory, inner: list[Checkpoint]) -> list
     taken for a whole one. ``trial-1/`` and ``run-3/`` hold checkpoints of their own.
     """
     step = step_in(child.name)
-    if step is None or _CONTAINER.match(child.name) or "checkpoints" in child.directories:
+    if step is None or is_container(child.name) or "checkpoints" in child.directories:
         return inner
     own = [item for item in inner if item.framework != SINGLE_FILE and item.step is not None]
     if own:

@@ -9,16 +9,37 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from importlib import import_module
 
+from airflow_provider.agent_platform.checkpoints.recognisers.deepspeed import deepspeed
+from airflow_provider.agent_platform.checkpoints.recognisers.hugging_face import hugging_face
+from airflow_provider.agent_platform.checkpoints.recognisers.keras import keras
+from airflow_provider.agent_platform.checkpoints.recognisers.lightning import lightning
+from airflow_provider.agent_platform.checkpoints.recognisers.megatron import megatron
 from airflow_provider.agent_platform.checkpoints.recognisers.model import Checkpoint
+from airflow_provider.agent_platform.checkpoints.recognisers.nemo import nemo
+from airflow_provider.agent_platform.checkpoints.recognisers.orbax import orbax
 from airflow_provider.agent_platform.checkpoints.recognisers.plain import plain
 from airflow_provider.agent_platform.checkpoints.recognisers.single_file import single_file
+from airflow_provider.agent_platform.checkpoints.recognisers.tensorflow import tensorflow
+from airflow_provider.agent_platform.checkpoints.recognisers.torch_distributed import torch_distributed
 from airflow_provider.agent_platform.checkpoints.recognisers.tree import Directory
 
 Recogniser = Callable[[Directory], Iterable[Checkpoint]]
 """Gets one directory, yields the checkpoints directly in it. Called for every directory nobody has
 claimed."""
 
-BUILTIN: tuple[Recogniser, ...] = (plain, single_file)
+BUILTIN: tuple[Recogniser, ...] = (
+    plain,
+    nemo,
+    lightning,
+    hugging_face,
+    orbax,
+    deepspeed,
+    megatron,
+    torch_distributed,
+    tensorflow,
+    keras,
+    single_file,
+)
 
 
 def load(recogniser: str | Recogniser) -> Recogniser:

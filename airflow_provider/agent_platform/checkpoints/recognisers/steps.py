@@ -42,3 +42,15 @@ def step_in(name: str) -> int | None:
 def _bounded(digits: str) -> int | None:
     step = int(digits) if len(digits) <= 19 else HIGHEST_STEP + 1
     return step if step <= HIGHEST_STEP else None
+
+
+_CONTAINER = re.compile(
+    r"^(?:.*[-_ ])?(?:trials?|runs?|folds?|versions?|v|workers?|replicas?|ranks?|nodes?|hosts?|seeds?"
+    r"|exp|experiments?|jobs?|attempts?|try|phases?|stages?|tasks?|pools?)[-_= ]?\d+$",
+    re.IGNORECASE,
+)
+
+
+def is_container(name: str) -> bool:
+    """Say whether a directory's number counts trials, runs or the like, and not steps."""
+    return _CONTAINER.match(name) is not None
