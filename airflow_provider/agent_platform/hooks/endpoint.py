@@ -6,7 +6,6 @@ Credentials are never sent without TLS: an endpoint without it gets anonymous on
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import socket
 import time
@@ -108,6 +107,8 @@ def _parse(text: str, source: str, *, emulator: bool | None) -> Endpoint:
 
 
 def _is_this_machine(host: str) -> bool:
+    import ipaddress  # 2 ms of every DAG parse otherwise
+
     if host == "localhost":
         return True
     try:

@@ -12,8 +12,8 @@ from urllib.parse import quote
 CONSOLE = "https://console.cloud.google.com"
 
 _JOB_NAME = re.compile(
-    r"projects/(?P<project>[^/]+)/locations/(?P<region>[^/]+)/"
-    r"(?P<collection>customJobs|hyperparameterTuningJobs)/(?P<job_id>[^/]+)"
+    r"projects/(?P<project>[^/\s]+)/locations/(?P<region>[^/\s]+)/"
+    r"(?P<collection>customJobs|hyperparameterTuningJobs)/(?P<job_id>[^/\s]+)"
 )
 _JOB_TYPES = {"customJobs": "custom_job", "hyperparameterTuningJobs": "hyperparameter_tuning_job"}
 

@@ -73,7 +73,7 @@ def _read_text(text: str) -> Decimal | None:
     if clock := _CLOCK.fullmatch(text):
         days, hours, minutes, seconds = clock.groups()
         return Decimal(int(days or 0) * 86400 + int(hours) * 3600 + int(minutes) * 60) + Decimal(seconds)
-    if text.startswith("P"):
+    if text.startswith("P") and any(character.isdigit() for character in text):
         try:
             parsed = cast(object, pendulum.parse(text))
         except (ValueError, OverflowError):
@@ -90,6 +90,5 @@ def _read_parts(parts: Mapping[object, object]) -> Decimal | None:
 
 
 def _of_timedelta(value: datetime.timedelta) -> Decimal:
-    # Not total_seconds(): its float loses microseconds, and pendulum's own attributes count differently.
-    whole = value // datetime.timedelta(microseconds=1)
-    return Decimal(whole) / 10**6
+    # The float is exact to the microsecond for 285 years; pendulum's Duration cannot be divided by a timedelta.
+    return Decimal(round(value.total_seconds() * 10**6)) / 10**6

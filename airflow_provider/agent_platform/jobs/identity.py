@@ -43,6 +43,7 @@ The API's comments allow 64, other Google services 63: the smaller is safe.
 _KEY_VERSION = "1"
 _KEY_LENGTH = 40
 _SUFFIX_LENGTH = 8
+_DISPLAY_NAME_LENGTH = 128
 _FOLDER_LENGTH = 120
 _FOLDER_SUFFIX_LENGTH = 12
 _MANAGED = "true"
@@ -101,6 +102,14 @@ class TaskIdentity:
         if resume_step is not None:
             labels[LABEL_RESUME_STEP] = str(resume_step)
         return labels
+
+    @property
+    def display_name(self) -> str:
+        """``<dag_id>.<task_id>``, the default name of a job: cut to 128 characters, the end replaced by a hash."""
+        name = f"{self.dag_id}.{self.task_id}"
+        if len(name) <= _DISPLAY_NAME_LENGTH:
+            return name
+        return f"{name[: _DISPLAY_NAME_LENGTH - _SUFFIX_LENGTH - 1]}-{_digest(name)[:_SUFFIX_LENGTH]}"
 
     def ledger_filter(self) -> str:
         """Return the ``filter`` of a List call that gives every job of this task instance, of all epochs."""
@@ -182,7 +191,7 @@ def label_slug(text: str) -> str:
 
     :param text: any text, also an empty one.
     """
-    cleaned = re.sub(r"[^a-z0-9_-]+", "-", _without_accents(text).lower()).strip("-")
+    cleaned = re.sub(r"[^a-z0-9_-]+", "-", _without_accents(text).casefold()).strip("-")
     if cleaned == text and 0 < len(cleaned) <= MAX_LABEL_LENGTH:
         return cleaned
     suffix = _digest(text)[:_SUFFIX_LENGTH]

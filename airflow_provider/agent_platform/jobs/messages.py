@@ -67,14 +67,15 @@ def _message(raw: Any) -> Any:
         return moment.isoformat()
     if name.startswith(_PACKAGE) and name.endswith("Value"):
         return raw.value
-    return {descriptor.name: _field(value) for descriptor, value in raw.ListFields()}
+    return {descriptor.name: _field(descriptor, value) for descriptor, value in raw.ListFields()}
 
 
-def _field(value: Any) -> Any:
+def _field(descriptor: Any, value: Any) -> Any:
     if hasattr(value, "ListFields"):
         return _message(value)
     if isinstance(value, (str, bytes, int, float)):
-        return value
+        known = descriptor.enum_type.values_by_number.get(value) if descriptor.enum_type is not None else None
+        return value if known is None else known.name
     if hasattr(value, "items"):  # a map field
-        return {key: _field(item) for key, item in value.items()}
-    return [_field(item) for item in cast("Iterable[Any]", value)]
+        return dict(value)
+    return [_field(descriptor, item) for item in cast("Iterable[Any]", value)]

@@ -143,7 +143,7 @@ class Reader:
             return value
         if value is None or (is_template(value) and not isinstance(value, str)):
             self.problem(
-                path, f"{shown(value)} is no value: a list holds values only, and lazy ones must be resolved."
+                path, f"{shown(value)} is no value: lists hold no None, and lazy values must be resolved."
             )
             return None
         if field.type == "labels":

@@ -6,7 +6,6 @@ fields come in through :data:`ClientSchema`.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -95,6 +94,8 @@ def nearest(key: object, names: Mapping[str, object]) -> str:
     :param key: what the user wrote.
     :param names: what there is.
     """
+    import difflib  # only a mistake needs it
+
     text = str(key)
     candidates = {name.lower(): name for name in names} | {camel_case(name).lower(): name for name in names}
     close = difflib.get_close_matches(text.lower(), list(candidates), n=1)
