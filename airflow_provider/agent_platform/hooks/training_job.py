@@ -85,16 +85,17 @@ class TrainingJobHook(ConnectedHook):
             timeout=_deadline(timeout),
         )
 
-    def get(self, name: str, *, timeout: float | None = None) -> JobMessage:
+    def get(self, name: str, *, timeout: float | None = None, retry: bool = True) -> JobMessage:
         """Read a job of either kind; repeated on transient errors.
 
         :param name: resource name.
         :param timeout: seconds for each attempt; default: the setting ``rpc_timeout``.
+        :param retry: False makes one attempt, for a caller that has a loop of its own.
         :raises google.api_core.exceptions.NotFound: there is no such job.
         """
         parsed = JobName.parse(name)
         call: Callable[..., JobMessage] = getattr(self._client(parsed.region), f"get_{parsed.job_type}")
-        return self._repeated(lambda: call(name=name, retry=None, timeout=_deadline(timeout)))
+        return self._repeated(lambda: call(name=name, retry=None, timeout=_deadline(timeout)), retry)
 
     def list_jobs(
         self,
@@ -132,17 +133,18 @@ class TrainingJobHook(ConnectedHook):
                 return jobs
             request["page_token"] = pager.next_page_token
 
-    def cancel(self, name: str, *, timeout: float | None = None) -> bool:
+    def cancel(self, name: str, *, timeout: float | None = None, retry: bool = True) -> bool:
         """Ask for a job's cancellation; repeated only when the call failed.
 
         :param name: resource name.
         :param timeout: seconds for each attempt.
+        :param retry: False makes one attempt.
         :returns: False when the job is gone or has ended already.
         """
         parsed = JobName.parse(name)
         call = getattr(self._client(parsed.region), f"cancel_{parsed.job_type}")
         try:
-            self._repeated(lambda: call(name=name, retry=None, timeout=_deadline(timeout)))
+            self._repeated(lambda: call(name=name, retry=None, timeout=_deadline(timeout)), retry)
         except Exception as error:
             return _cancel_missed(error)
         return True
@@ -284,7 +286,9 @@ class TrainingJobHook(ConnectedHook):
                 client = self._clients[endpoint] = blocking_client(endpoint, self.credentials())
             return client
 
-    def _repeated(self, call: Callable[[], T]) -> T:
+    def _repeated(self, call: Callable[[], T], retry: bool = True) -> T:
+        if not retry:
+            return call()
         bound = settings.current().read_retry_seconds
         return api_retry.read_retrying(bound=bound, sleep=self._sleep, clock=self._clock)(call)
 
