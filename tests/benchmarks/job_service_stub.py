@@ -27,8 +27,8 @@ def job_name(number: int) -> str:
 
 def serve(jobs: int) -> None:
     """Serve until killed; the first line on stdout is the port."""
-    import grpc  # noqa: TID253 - the stub is a server
-    from google.cloud.aiplatform_v1.types import (  # noqa: TID253
+    import grpc
+    from google.cloud.aiplatform_v1.types import (
         CustomJob,
         GetCustomJobRequest,
         ListCustomJobsRequest,
@@ -89,7 +89,7 @@ def serve(jobs: int) -> None:
 
 
 def _full_job(number: int):  # type: ignore[no-untyped-def]
-    from google.cloud.aiplatform_v1.types import CustomJob  # noqa: TID253
+    from google.cloud.aiplatform_v1.types import CustomJob
 
     raw = CustomJob.pb()()
     raw.name, raw.display_name, raw.state = job_name(number), f"dag.train.{number}", 3

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pendulum
-from google.api_core import exceptions  # noqa: TID253 - a test
-from google.cloud.aiplatform_v1.types import CustomJob  # noqa: TID253 - a test
+from google.api_core import exceptions
+from google.cloud.aiplatform_v1.types import CustomJob
 
 from airflow_provider.agent_platform.policy.states import ENDS, JobState
 from airflow_provider.agent_platform.triggers.reader import PollKey
@@ -93,9 +93,7 @@ class FakeService:
         self.masks.append(tuple(fields))
         ended = "SUCCEEDED" in filter and "state=" in filter
         found = [
-            raw
-            for raw in self.jobs.values()
-            if (raw.state in ENDS) == ended and raw.name not in self.hidden
+            raw for raw in self.jobs.values() if (raw.state in ENDS) == ended and raw.name not in self.hidden
         ]
         start = int(page_token or 0)
         answer = []

@@ -8,7 +8,7 @@ import gc
 from typing import Any
 
 import pytest
-from google.api_core import exceptions  # noqa: TID253 - a test
+from google.api_core import exceptions
 
 from airflow_provider.agent_platform.policy.states import JobState
 from airflow_provider.agent_platform.triggers import poller_registry
@@ -505,7 +505,8 @@ def test_a_loop_that_is_cancelled_does_not_leave_its_waiters_for_ever() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "123", "projects/1/locations/r/models/5", "projects//locations/r/customJobs/5", "a/b/c/d/e/f"]
+    "name",
+    ["", "123", "projects/1/locations/r/models/5", "projects//locations/r/customJobs/5", "a/b/c/d/e/f"],
 )
 def test_a_name_that_is_no_job_is_refused_with_an_example(name: str) -> None:
     with pytest.raises(ValueError, match=r"full resource name.*projects/123/locations"):

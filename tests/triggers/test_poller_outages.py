@@ -7,8 +7,8 @@ import logging
 from typing import Any
 
 import pytest
-from google.api_core import exceptions  # noqa: TID253 - a test
-from google.auth import exceptions as auth_exceptions  # noqa: TID253 - a test
+from google.api_core import exceptions
+from google.auth import exceptions as auth_exceptions
 
 from airflow_provider.agent_platform.policy.states import JobState
 from airflow_provider.agent_platform.triggers.poller import Poller

@@ -75,7 +75,8 @@ CALL_SECONDS: Final = 20.0
 FRESH_PAGES: Final = 5
 """Young jobs get extra polls only while a whole list costs no more than so many calls."""
 
-WAKES_AT_ONCE: Final = 100
+WAKES_AT_ONCE: Final = 20
+"""After so many the event loop gets its turn: what the woken do must not add up to a block of 50 ms."""
 
 
 class Poller:
@@ -329,7 +330,9 @@ class Poller:
                     entry.mark = current
                     if raw.state != entry.state:
                         changed.append((entry, raw))
-            for entry, raw in changed:
+            for number, (entry, raw) in enumerate(changed, start=1):
+                if number % WAKES_AT_ONCE == 0:
+                    await asyncio.sleep(0)
                 if states.is_end(raw.state) or states.is_end(entry.state):
                     entry.mark = 0  # ended, or a list that lags behind its end: Get knows, and has the error
                 else:
@@ -359,7 +362,9 @@ class Poller:
         # More pages than this would cost as much as reading them one by one.
         for _ in range(max(1, len(missing) // 10)):
             items, token = await self._page(f'create_time>="{oldest}" AND ({ended})', END_FIELDS, token)
-            for raw in items:
+            for number, raw in enumerate(items, start=1):
+                if number % WAKES_AT_ONCE == 0:
+                    await asyncio.sleep(0)
                 entry = wanted.pop(raw.name, None)
                 if entry is not None:
                     self._publish(entry, JobView.of(raw))

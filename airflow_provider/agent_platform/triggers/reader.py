@@ -10,7 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from airflow_provider.agent_platform.hooks.training_job import TrainingJobHook
 
 PAGE_SIZE = 100
 
@@ -92,31 +95,25 @@ class HookReader:
 
     def __init__(self, key: PollKey) -> None:
         self._key = key
-        self._hook: Any = None
+        self._hook: TrainingJobHook | None = None
+        self._list: Any = None
+        self._items = _ITEMS[key.job_type]
+        self._requests: dict[tuple[str, tuple[str, ...]], Any] = {}
         self._lock = asyncio.Lock()
-
-    async def _get_hook(self) -> Any:
-        async with self._lock:
-            if self._hook is None:
-                self._hook = await asyncio.to_thread(_make_hook, self._key)
-        return self._hook
 
     async def list_page(
         self, *, filter: str, fields: Sequence[str], page_token: str, timeout: float
     ) -> tuple[Iterable[Any], str]:
         """Read a page."""
-        hook = await self._get_hook()
-        jobs, token = await hook.alist_page(
-            job_type=self._key.job_type,
-            project_id=self._key.project,
-            region=self._key.region,
-            filter=filter,
-            read_mask=fields,
-            page_size=PAGE_SIZE,
-            page_token=page_token,
-            timeout=timeout,
-        )
-        return jobs, token
+        if self._list is None:
+            client = await (await self._get_hook()).async_client(self._key.region)
+            self._list = getattr(client, f"list_{self._items}")
+        request = self._request(filter, tuple(fields))
+        request.page_token = page_token
+        # The client is asked directly and its request kept: made anew by the hook for each page, they cost
+        # as much again as the page.
+        page = await self._list(request=request, retry=None, timeout=timeout)
+        return getattr(page, self._items).pb, str(page.next_page_token)
 
     async def get(self, name: str, *, timeout: float) -> Any:
         """Read a job."""
@@ -128,11 +125,38 @@ class HookReader:
 
     async def close(self) -> None:
         """Close the clients of this event loop."""
+        self._list = None
         if self._hook is not None:
             await self._hook.aclose()
 
+    async def _get_hook(self) -> TrainingJobHook:
+        async with self._lock:
+            if self._hook is None:
+                self._hook = await asyncio.to_thread(_make_hook, self._key)
+        return self._hook
 
-def _make_hook(key: PollKey) -> Any:
+    def _request(self, filter: str, fields: tuple[str, ...]) -> Any:
+        request = self._requests.get((filter, fields))
+        if request is None:
+            import google.cloud.aiplatform_v1 as api  # loaded by now, in a thread
+
+            name = "ListCustomJobsRequest" if self._items == "custom_jobs" else _TUNING_REQUEST
+            request = getattr(api, name)(
+                parent=f"projects/{self._key.project}/locations/{self._key.region}",
+                filter=filter,
+                page_size=PAGE_SIZE,
+                read_mask={"paths": list(fields)},
+            )
+            self._requests = {key: kept for key, kept in self._requests.items() if key[1] != fields}
+            self._requests[filter, fields] = request
+        return request
+
+
+_ITEMS = {"custom_job": "custom_jobs", "hyperparameter_tuning_job": "hyperparameter_tuning_jobs"}
+_TUNING_REQUEST = "ListHyperparameterTuningJobsRequest"
+
+
+def _make_hook(key: PollKey) -> TrainingJobHook:
     # Not at module level: the trigger's module is imported in the triggerer's event loop.
     from airflow_provider.agent_platform.hooks import api_retry
     from airflow_provider.agent_platform.hooks.training_job import TrainingJobHook

@@ -1,0 +1,300 @@
+"""What a waiting job costs: our shared poll loop, beside a bare List loop on the same server in the same run.
+
+Anchors: the least code that lists all active jobs with Google's asynchronous client (100 a page, read mask), once with
+the client library's own objects, once with raw protobuf messages; a trigger that only sleeps; and, where it is
+installed, the google provider's ``CustomJobTrigger``. The server is a process of its own, so only the client side is
+counted. CPU figures are of the whole process, the best of some polls: the others measure what else the machine did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib.util
+import os
+import sys
+import time
+import tracemalloc
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_provider.agent_platform.policy.states import JobState
+from airflow_provider.agent_platform.triggers.poller_registry import pollers
+from airflow_provider.agent_platform.triggers.reader import PAGE_SIZE
+from airflow_provider.agent_platform.triggers.training_job import TrainingJobTrigger
+from tests.benchmarks.job_service_stub import PARENT, job_name, running_stub
+
+SIZES = (100, 1_000, 5_000, 10_000)
+ROUNDS = 5
+INTERVAL = 3600.0  # polls are made by hand here
+GOOGLE_AT_MOST = 1_000
+
+
+def main() -> dict[str, float]:
+    """Measure every size; print a table; return the figures."""
+    sizes = [int(size) for size in os.environ.get("BENCH_POLLER_SIZES", "").split(",") if size] or SIZES
+    figures: dict[str, float] = {}
+    rows = []
+    for size in sizes:
+        with running_stub(size) as target:
+            os.environ["AGENT_PLATFORM_EMULATOR_HOST"] = target
+            try:
+                row = asyncio.run(_measure(size, target))
+            finally:
+                del os.environ["AGENT_PLATFORM_EMULATOR_HOST"]
+        rows.append((size, row))
+        figures.update({f"{name}_at_{size}": value for name, value in row.items()})
+    _print(rows)
+    return figures
+
+
+async def _measure(size: int, target: str) -> dict[str, float]:
+    import grpc.aio
+    from google.cloud.aiplatform_v1.services.job_service import JobServiceAsyncClient
+    from google.cloud.aiplatform_v1.services.job_service.transports import JobServiceGrpcAsyncIOTransport
+
+    channel = grpc.aio.insecure_channel(target)
+    client = JobServiceAsyncClient(transport=JobServiceGrpcAsyncIOTransport(channel=channel))
+    _log_to_nowhere()
+    row: dict[str, float] = {}
+    row["bare_us"] = await _best(lambda: _bare_list(client), size)
+    row["bare_raw_us"] = await _best(lambda: _bare_raw_list(client), size)
+    row["sleeping_kb"] = await _memory(size, lambda number: _Sleeping())
+    ours = _Ours(size)
+    # One waiter keeps the loop and its client: what they cost is no part of a further job's memory.
+    first = asyncio.create_task(_run(ours.trigger(0)))
+    await asyncio.sleep(0)
+    await ours.settle()
+    row["waiting_kb"] = await _memory(size, ours.trigger, settle=ours.settle)
+    row["ours_us"] = await ours.measure()
+    await _stop([first])
+    while pollers():  # noqa: ASYNC110 - it has no event to wait for
+        await asyncio.sleep(0.01)
+    row["calls_per_poll"] = ours.calls
+    row["ratio"] = row["ours_us"] / row["bare_us"]
+    row["ratio_raw"] = row["ours_us"] / row["bare_raw_us"]
+    row["kb_over_sleeping"] = row["waiting_kb"] - row["sleeping_kb"]
+    row["most_blocked_ms"] = ours.blocked_ms
+    row["most_blocked_cpu_ms"] = ours.blocked_cpu_ms
+    row["most_blocked_cpu_without_gc_ms"] = ours.blocked_no_gc_ms
+    if size <= GOOGLE_AT_MOST and (google := await _google(size)) is not None:
+        row["google_us"] = google
+    await channel.close()
+    return row
+
+
+# --- anchors ----------------------------------------------------------------------------------------
+
+
+async def _bare_list(client: Any) -> int:
+    pager = await client.list_custom_jobs(_request())
+    states = {}
+    async for job in pager:
+        states[job.name] = job.state
+    return len(states)
+
+
+async def _bare_raw_list(client: Any) -> int:
+    pager = await client.list_custom_jobs(_request())
+    states = {}
+    async for page in pager.pages:
+        for job in page.custom_jobs.pb:
+            states[job.name] = job.state
+    return len(states)
+
+
+def _request() -> dict[str, Any]:
+    return {
+        "parent": PARENT,
+        "filter": 'state!="JOB_STATE_SUCCEEDED"',
+        "page_size": PAGE_SIZE,
+        "read_mask": {"paths": ["name", "state"]},
+    }
+
+
+class _Sleeping(BaseTrigger):
+    """The least a trigger can do."""
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return "x.Sleeping", {}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        await asyncio.sleep(INTERVAL)
+        yield TriggerEvent({})  # type: ignore[no-untyped-call]  # Airflow's is not annotated
+
+
+async def _google(size: int) -> float | None:
+    if importlib.util.find_spec("airflow.providers") is None or (
+        importlib.util.find_spec("airflow.providers.google") is None
+    ):
+        print("The google provider is not installed: its CustomJobTrigger is not measured.", file=sys.stderr)
+        return None
+    print("The google provider is installed, but its hook cannot be led to a local server.", file=sys.stderr)
+    return None
+
+
+# --- ours -------------------------------------------------------------------------------------------
+
+
+class _Ours:
+    """All triggers of one size, on their one loop."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.calls = 0.0
+        self.blocked_ms = 0.0
+        self.blocked_cpu_ms = 0.0
+        self.blocked_no_gc_ms = 0.0
+
+    def trigger(self, number: int) -> TrainingJobTrigger:
+        trigger = TrainingJobTrigger(
+            job_name(number), poll_interval=INTERVAL, queue_deadline="2100-01-01T00:00:00Z", run_timeout=1e9
+        )
+        trigger.quiet = 0.0
+        return trigger
+
+    async def settle(self) -> None:
+        """Wait until every job was read once."""
+        (poller,) = pollers()
+        # The quota of a minute would stretch a poll of 10,000 jobs; here only its CPU counts.
+        poller._budget._calls = 10**9
+        end = time.monotonic() + 120
+        while any(entry.state != JobState.RUNNING for entry in poller._entries.values()):
+            if time.monotonic() > end:
+                raise RuntimeError("the jobs were not read")
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(0.2)
+
+    async def measure(self) -> float:
+        watch = asyncio.create_task(self._watch_loop())
+        tasks = []
+        for number in range(self.size):
+            tasks.append(asyncio.create_task(_run(self.trigger(number))))
+            if number % 50 == 0:  # as many as a triggerer starts at once
+                await asyncio.sleep(0.001)
+        await self.settle()
+        watch.cancel()
+        (poller,) = pollers()
+        poller._due = poller._whole_due = float("inf")
+        calls = 0
+
+        async def poll() -> int:
+            nonlocal calls
+            poller._whole_due = 0.0
+            before = len(poller._budget._taken)
+            watch = asyncio.create_task(self._watch_loop())
+            await poller._poll_once()
+            watch.cancel()
+            poller._due = float("inf")
+            calls = len(poller._budget._taken) - before
+            return poller.jobs
+
+        best = await _best(poll, self.size)
+        self.calls = float(calls)
+        await _stop(tasks)
+        return best
+
+    async def _watch_loop(self) -> None:
+        collector = _Collector()
+        gc.callbacks.append(collector)
+        try:
+            while True:
+                begun, used, collected = time.perf_counter(), time.thread_time(), collector.seconds
+                await asyncio.sleep(0.005)
+                self.blocked_ms = max(self.blocked_ms, 1000 * (time.perf_counter() - begun - 0.005))
+                # What this thread itself used: the wall clock also counts what else the machine does.
+                spent = time.thread_time() - used
+                self.blocked_cpu_ms = max(self.blocked_cpu_ms, 1000 * spent)
+                # Python's full garbage collections walk all objects of the process, whoever made them.
+                ours = spent - (collector.seconds - collected)
+                self.blocked_no_gc_ms = max(self.blocked_no_gc_ms, 1000 * ours)
+        finally:
+            gc.callbacks.remove(collector)
+
+
+class _Collector:
+    """Adds up the time of this thread that Python's garbage collector took."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._begun = 0.0
+
+    def __call__(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._begun = time.thread_time()
+        else:
+            self.seconds += time.thread_time() - self._begun
+
+
+# --- how it is measured -----------------------------------------------------------------------------
+
+
+async def _best(poll: Callable[[], Awaitable[int]], size: int) -> float:
+    """The least CPU of some polls, in microseconds for each job."""
+    assert await poll() == size
+    gc.collect()
+    best = float("inf")
+    for _ in range(ROUNDS if size > 1000 else 4 * ROUNDS):
+        begun = time.process_time()
+        await poll()
+        best = min(best, time.process_time() - begun)
+    return 1e6 * best / size
+
+
+async def _memory(
+    size: int,
+    make: Callable[[int], BaseTrigger],
+    settle: Callable[[], Awaitable[None]] | None = None,
+) -> float:
+    """Kilobytes of Python's heap for each waiting trigger."""
+    count = min(size, 2_000) if settle is None else size
+    gc.collect()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    tasks = [asyncio.create_task(_run(make(number))) for number in range(count)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    if settle is not None:
+        await settle()
+    gc.collect()
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    await _stop(tasks)
+    return (after - before) / count / 1024
+
+
+async def _run(trigger: BaseTrigger) -> None:
+    async for _ in trigger.run():
+        return
+
+
+async def _stop(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _log_to_nowhere() -> None:
+    """Lines are made as in a triggerer, and not shown."""
+    import structlog
+
+    nowhere = open(os.devnull, "w")  # noqa: SIM115 - for the life of the process
+    structlog.configure(
+        processors=[structlog.processors.JSONRenderer()],
+        logger_factory=structlog.WriteLoggerFactory(file=nowhere),
+        cache_logger_on_first_use=False,
+    )
+
+
+def _print(rows: list[tuple[int, dict[str, float]]]) -> None:
+    names = list(dict.fromkeys(name for _, row in rows for name in row))
+    print(f"{'waiting jobs':<32}" + "".join(f"{size:>12,}" for size, _ in rows))
+    for name in names:
+        cells = "".join(f"{row[name]:>12.2f}" if name in row else f"{'-':>12}" for _, row in rows)
+        print(f"{name:<32}{cells}")
+
+
+if __name__ == "__main__":
+    main()
