@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MAX_CREATES: Final = 3
 """Creates that may get lost, one after the other, before the task gives up."""
 
-SEARCH_SECONDS: Final = 45.0
+SEARCH_SECONDS = 45.0
 """How long a job whose create reply was lost is looked for. List may lag behind Create: the service does not say how far."""
 
 RATE_LIMIT_SECONDS: Final = 300.0
