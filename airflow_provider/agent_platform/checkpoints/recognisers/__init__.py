@@ -12,13 +12,12 @@ from airflow_provider.agent_platform.checkpoints.recognisers.recognise import (
 )
 from airflow_provider.agent_platform.checkpoints.recognisers.registry import BUILTIN, Recogniser, load
 from airflow_provider.agent_platform.checkpoints.recognisers.steps import step_in
-from airflow_provider.agent_platform.checkpoints.recognisers.tree import Directory, File, Listing, build
+from airflow_provider.agent_platform.checkpoints.recognisers.tree import Directory, Listing, build
 
 __all__ = [
     "BUILTIN",
     "Checkpoint",
     "Directory",
-    "File",
     "Listing",
     "Recogniser",
     "StoredObject",

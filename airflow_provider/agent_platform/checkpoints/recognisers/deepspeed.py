@@ -24,6 +24,8 @@ _OPTIMIZER = re.compile(r"^(?:bf16_|fp16_)?zero_pp_rank_(\d+)_mp_rank_(\d+)_opti
 
 def is_rank_file(name: str) -> bool:
     """Say whether a file is one that a rank of DeepSpeed writes."""
+    if not name.endswith("_states.pt"):
+        return False
     return _MODEL.match(name) is not None or _OPTIMIZER.match(name) is not None
 
 

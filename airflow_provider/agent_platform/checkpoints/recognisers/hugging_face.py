@@ -38,11 +38,12 @@ def hugging_face(directory: Directory) -> Iterator[Checkpoint]:
             continue
         if not named and any(_NAME.match(inner) for inner in child.directories):
             continue  # the trainer's output directory after its end: the checkpoints are inside
-        why = "it has its temporary name" if name.startswith("tmp-") else _why(child)
-        yield Checkpoint(path=child.path, step=step_in(name), complete=not why, why=why, framework=NAME)
+        step = step_in(name)
+        why = "it has its temporary name" if name.startswith("tmp-") else _why(child, in_place=step is None)
+        yield Checkpoint(path=child.path, step=step, complete=not why, why=why, framework=NAME)
 
 
-def _why(child: Directory) -> str:
+def _why(child: Directory, *, in_place: bool) -> str:
     state = child.files.get(STATE)
     if state is None:
         return f"{STATE} is not there: it is written last"
@@ -58,7 +59,7 @@ def _why(child: Directory) -> str:
         return "the index is there, but no shard of the weights"
     elif why := _sharded(child):
         return why
-    return rewritten(child, STATE, in_place=step_in(child.name) is None, counts=lambda path: path in weights)
+    return rewritten(child, STATE, in_place=in_place, counts=lambda path: path in weights)
 
 
 def _sharded(child: Directory) -> str:

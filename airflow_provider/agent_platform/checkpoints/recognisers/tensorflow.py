@@ -7,7 +7,9 @@ The file ``checkpoint`` is not needed: it is written last and only names what is
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from airflow_provider.agent_platform.checkpoints.recognisers.evidence import COPY_SECONDS
 from airflow_provider.agent_platform.checkpoints.recognisers.model import Checkpoint
@@ -16,23 +18,40 @@ from airflow_provider.agent_platform.checkpoints.recognisers.tree import Directo
 
 NAME = "tensorflow"
 
-_FILE = re.compile(r"^(?P<prefix>.+)\.(?:(?P<index>index)|data-(?P<shard>\d+)-of-(?P<total>\d+)|meta)$")
 _TEMPORARY = re.compile(r"^(?P<prefix>.+)_temp(?:_[0-9a-f]+)?$")
+
+
+@dataclass
+class _Parts:
+    """The files of one prefix."""
+
+    names: list[str] = field(default_factory=list)
+    shards: list[str] = field(default_factory=list)
+    newest_shard: float = float("-inf")
 
 
 def tensorflow(directory: Directory) -> Iterator[Checkpoint]:
     """Yield every prefix that has an index, a shard or a temporary directory."""
-    names: dict[str, set[str]] = {}
-    for name in directory.files:
+    prefixes: dict[str, _Parts] = {}
+    for name, file in directory.files.items():
+        prefix, _, ending = name.rpartition(".")
+        is_shard = ending.startswith("data-")
         # "variables" is a part of a SavedModel: a model to serve, not a state to resume from.
-        if (found := _FILE.match(name)) and found["prefix"] != "variables":
-            names.setdefault(found["prefix"], set()).add(name)
+        if not (is_shard or ending in ("index", "meta")) or not prefix or prefix == "variables":
+            continue
+        parts = prefixes.get(prefix)
+        if parts is None:
+            parts = prefixes[prefix] = _Parts()
+        parts.names.append(name)
+        if is_shard:
+            parts.shards.append(ending)
+            if file.updated is not None and file.updated > parts.newest_shard:
+                parts.newest_shard = file.updated
     for name in directory.directories:
-        if (found := _TEMPORARY.match(name)) and (
-            found["prefix"] in names or step_in(found["prefix"]) is not None
-        ):
-            names.setdefault(found["prefix"], set()).add(name)
-    for prefix, parts in names.items():
+        temporary = _TEMPORARY.match(name)
+        if temporary and (temporary["prefix"] in prefixes or step_in(temporary["prefix"]) is not None):
+            prefixes.setdefault(temporary["prefix"], _Parts()).names.append(name)
+    for prefix, parts in prefixes.items():
         why = _why(directory, prefix, parts)
         yield Checkpoint(
             path=directory.join(prefix),
@@ -40,28 +59,20 @@ def tensorflow(directory: Directory) -> Iterator[Checkpoint]:
             complete=not why,
             why=why,
             framework=NAME,
-            claims=frozenset(parts),
+            claims=frozenset(parts.names),
         )
 
 
-def _why(directory: Directory, prefix: str, parts: set[str]) -> str:
+def _why(directory: Directory, prefix: str, parts: _Parts) -> str:
     index = directory.files.get(f"{prefix}.index")
     if index is None:
         return f"{prefix}.index is not there: it is written after the shards"
-    shards: dict[int, set[int]] = {}
-    for name in parts:
-        found = _FILE.match(name)
-        if found and found["shard"]:
-            shards.setdefault(int(found["total"]), set()).add(int(found["shard"]))
-            written = directory.files[name].updated
-            if (
-                None not in (written, index.updated)
-                and (written or 0.0) > (index.updated or 0.0) + COPY_SECONDS
-            ):
-                return f"{name} was written after {prefix}.index: it is being overwritten"
-    if any(len(present) == total for total, present in shards.items()):
-        return ""
-    if not shards:
+    if index.updated is not None and parts.newest_shard > index.updated + COPY_SECONDS:
+        return f"a shard was written after {prefix}.index: it is being overwritten"
+    if not parts.shards:
         return "no data shard is there"
-    total, present = max(shards.items())
-    return f"{len(present)} of {total} data shards are there"
+    counts = Counter(ending.rpartition("-")[2] for ending in parts.shards)
+    if any(total.isdecimal() and count == int(total) for total, count in counts.items()):
+        return ""
+    total, count = counts.most_common(1)[0]
+    return f"{count} of {total} data shards are there"

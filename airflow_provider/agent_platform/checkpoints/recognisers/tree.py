@@ -6,9 +6,8 @@ objects take some 40 MB. No meaning is given to any name here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from sys import intern
-from typing import NamedTuple
 
 from airflow_provider.agent_platform.checkpoints.recognisers.model import StoredObject
 
@@ -18,13 +17,6 @@ read."""
 
 READS_PER_LISTING = 64
 """A thousand trial directories with a tracker each must not become a thousand reads."""
-
-
-class File(NamedTuple):
-    """A file of a directory: bytes, and seconds since the epoch of the last write."""
-
-    size: int
-    updated: float | None
 
 
 class Listing:
@@ -55,7 +47,7 @@ class Directory:
         self.path = path
         self.name = name
         self.listing = listing
-        self.files: dict[str, File] = {}
+        self.files: dict[str, StoredObject] = {}
         self.directories: dict[str, Directory] = {}
 
     def join(self, name: str) -> str:
@@ -70,12 +62,19 @@ class Directory:
         listing.reads_left -= 1
         return listing.read(self.join(name))
 
-    def walk(self) -> Iterator[tuple[str, File]]:
+    def walk(self) -> Iterator[tuple[str, StoredObject]]:
         """Yield every file at or below this directory with its path relative to it."""
         yield from self.files.items()
         for name, directory in self.directories.items():
             for path, file in directory.walk():
                 yield f"{name}/{path}", file
+
+    def without(self, names: Set[str]) -> Directory:
+        """Return the same directory without some of its entries."""
+        rest = Directory(self.path, self.name, self.listing)
+        rest.files = {name: file for name, file in self.files.items() if name not in names}
+        rest.directories = {name: child for name, child in self.directories.items() if name not in names}
+        return rest
 
     def newest(self) -> float | None:
         """Return when a file at or below this directory was last written; None when no file tells."""
@@ -93,14 +92,16 @@ def build(objects: Iterable[StoredObject], listing: Listing) -> tuple[Directory,
     root = Directory("", "", listing)
     known: dict[str, Directory] = {"": root}
     count = 0
-    for name, size, updated in objects:
+    files, last = root.files, ""
+    for item in objects:
         count += 1
-        parent, slash, leaf = name.rpartition("/")
-        directory = known.get(parent) if slash else root
-        if directory is None:
-            directory = _grow(parent, known, listing)
+        parent, slash, leaf = item[0].rpartition("/")
+        if parent != last or not slash:
+            # A listing is sorted: nearly all objects are in the directory of the one before.
+            directory = (known.get(parent) or _grow(parent, known, listing)) if slash else root
+            files, last = directory.files, parent
         if leaf:
-            directory.files[intern(leaf)] = File(size, updated)
+            files[intern(leaf)] = item
     return root, count
 
 
