@@ -9,11 +9,15 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
-from google.api_core import exceptions as api_errors
-from google.auth import exceptions as auth_errors
+from google.api_core import exceptions as untyped_api_errors
+from google.auth import exceptions as untyped_auth_errors
 from google.rpc import error_details_pb2
 
 from airflow_provider.agent_platform.hooks import api_retry
+
+# Google annotates the attributes of its errors but not their constructors.
+api_errors: Any = untyped_api_errors
+auth_errors: Any = untyped_auth_errors
 
 QUOTA = "The following quota metrics exceed quota limits: aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus"
 RATE = (
@@ -22,7 +26,7 @@ RATE = (
 )
 
 
-class RawError(grpc.RpcError):
+class RawError(grpc.RpcError):  # type: ignore[misc]  # grpc ships no types
     """What a bare grpc stub raises."""
 
     def code(self) -> grpc.StatusCode:
@@ -103,9 +107,10 @@ def test_the_text_is_the_services_own(error: BaseException, text: str) -> None:
     assert api_retry.api_error_parts(error)[1] == text
 
 
-def with_reason(message: str, reason: str) -> api_errors.ResourceExhausted:
+def with_reason(message: str, reason: str) -> Exception:
     info = error_details_pb2.ErrorInfo(reason=reason, domain="googleapis.com")
-    return api_errors.ResourceExhausted(message, details=[info], error_info=info)
+    error: Exception = api_errors.ResourceExhausted(message, details=[info], error_info=info)
+    return error
 
 
 @pytest.mark.parametrize(

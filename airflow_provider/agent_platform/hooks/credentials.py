@@ -180,7 +180,7 @@ def _from_config_file(info: ConnectionInfo) -> Found:
     import warnings
 
     import google.auth
-    from google.auth.exceptions import GoogleAuthError
+    from google.auth.exceptions import DefaultCredentialsError
 
     config = info.get("credential_config_file")
     try:
@@ -191,7 +191,7 @@ def _from_config_file(info: ConnectionInfo) -> Found:
                 found = google.auth.load_credentials_from_dict(config, scopes=_scopes(info))  # type: ignore[no-untyped-call]  # Google's is not annotated
             else:
                 found = google.auth.load_credentials_from_file(str(config), scopes=_scopes(info))  # type: ignore[no-untyped-call]  # Google's is not annotated
-    except (OSError, ValueError, GoogleAuthError) as error:
+    except (OSError, ValueError, DefaultCredentialsError) as error:  # a network that fails speaks for itself
         raise ConfigurationError(
             f"Connection {info.conn_id!r}: credential_config_file cannot be used ({type(error).__name__})."
         ) from None
