@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+from airflow_provider.agent_platform.policy.charging import Cost, charge
 from airflow_provider.agent_platform.policy.failures import EndedBy, FailureKind, FailureRule
-from airflow_provider.agent_platform.policy.ledger import Ledger, charge
+from airflow_provider.agent_platform.policy.ledger import Ledger
 from airflow_provider.agent_platform.policy.progress import UNKNOWN_STEP, Progress, Step
 from airflow_provider.agent_platform.policy.states import JobState
 from tests.policy.builders import (
@@ -253,19 +254,20 @@ def test_the_newest_of_two_successes_is_the_last() -> None:
 @pytest.mark.parametrize(
     ("action", "message", "progress", "expected"),
     [
-        ("requeue", exited(75), Progress.NOT_ADVANCED, (0, 0)),
-        ("requeue", exited(75), Progress.UNKNOWN, (0, 0)),
-        ("retry", exited(75), Progress.NOT_ADVANCED, (1, 0)),
-        ("retry", exited(139), Progress.NOT_ADVANCED, (4, 0)),
-        ("retry", STOCKOUT, Progress.NOT_ADVANCED, (1, 0)),
-        ("retry", STOCKOUT, Progress.ADVANCED, (0, 0)),
-        ("retry", STOCKOUT, Progress.UNKNOWN, (0, 1)),
-        ("fail", exited(139), Progress.NOT_ADVANCED, (4, 0)),
-        ("fail", STOCKOUT, Progress.NOT_ADVANCED, (0, 0)),
+        ("requeue", exited(75), Progress.NOT_ADVANCED, Cost()),
+        ("requeue", exited(75), Progress.UNKNOWN, Cost()),
+        ("retry", exited(75), Progress.NOT_ADVANCED, Cost(charged=1)),
+        ("retry", exited(139), Progress.NOT_ADVANCED, Cost(charged=4)),
+        ("retry", STOCKOUT, Progress.NOT_ADVANCED, Cost(charged=1)),
+        ("retry", STOCKOUT, Progress.ADVANCED, Cost()),
+        ("retry", STOCKOUT, Progress.UNKNOWN, Cost(held=1, at_stake=1)),
+        ("retry", exited(139), Progress.UNKNOWN, Cost(held=1, at_stake=4)),
+        ("fail", exited(139), Progress.NOT_ADVANCED, Cost(charged=4)),
+        ("fail", STOCKOUT, Progress.NOT_ADVANCED, Cost()),
     ],
 )
 def test_a_rule_says_what_an_end_charges(
-    action: str, message: str, progress: Progress, expected: tuple[int, int]
+    action: str, message: str, progress: Progress, expected: Cost
 ) -> None:
     rule = FailureRule(message=".", action=action)  # type: ignore[arg-type]
 

@@ -18,6 +18,9 @@ from airflow_provider.agent_platform.policy.decide import Action
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
 
+REASON_LENGTH = 500
+"""Characters of Airflow's column ``task_instance.retry_reason``; a longer one would fail the state change."""
+
 
 class TrainingRetryPolicy(RetryPolicy):
     """
@@ -44,10 +47,11 @@ class TrainingRetryPolicy(RetryPolicy):
         if not isinstance(exception, TrainingJobError) or exception.decision is None:
             return RetryDecision.default()
         decision = exception.decision
+        reason = decision.reason[:REASON_LENGTH]
         if decision.action is Action.FAIL:
-            return RetryDecision.fail(reason=decision.reason)
+            return RetryDecision.fail(reason=reason)
         if decision.action is Action.RETRY:
-            return RetryDecision.retry(delay=decision.delay, reason=decision.reason)
+            return RetryDecision.retry(delay=decision.delay, reason=reason)
         # SUCCEED and REQUEUE are never raised; should one be, Airflow's own counting is the safe answer.
         return RetryDecision.default()
 

@@ -5,13 +5,7 @@ Enters: job records as read from the platform, in any order, and the newest comp
 sums. Not here: what follows from the sums (``decide``), and reading records from the platform
 (``operators``).
 
-*Happened* and *charged* are two columns. *Held* is the third: a run whose progress is not known neither
-charges (it may have done hours of work that the budget must not pay for twice) nor frees (it may have done
-none, and would loop). It holds one place of the ``retries + 1``, as the Airflow try does that it costs,
-until a later read of the checkpoints settles it: a held place is free again when the run turns out to have
-advanced, and becomes the run's full charge when it has not. So the budget is never overdrawn by what is not
-known, the number of jobs stays bounded by ``retries + 1`` without counting on ``max_jobs``, and a storage
-outage costs one try and not the four of a crash.
+*Happened*, *charged* and *held* are three columns; ``charging`` says what one end costs.
 """
 
 from __future__ import annotations
@@ -22,11 +16,12 @@ from dataclasses import dataclass
 
 import pendulum
 
+from airflow_provider.agent_platform.policy.charging import NOTHING, charge
 from airflow_provider.agent_platform.policy.failures import classify
 from airflow_provider.agent_platform.policy.job import JobRecord
 from airflow_provider.agent_platform.policy.outcome import Outcome
 from airflow_provider.agent_platform.policy.progress import Progress, Step, Unknown, progress_between
-from airflow_provider.agent_platform.policy.rules import FailureRule, first_matching
+from airflow_provider.agent_platform.policy.rules import FailureRule
 from airflow_provider.agent_platform.policy.states import JobState, is_live, state_name
 
 __all__ = ["JobRecord", "Ledger", "LedgerEntry"]
@@ -47,6 +42,7 @@ class LedgerEntry:
     :param runs_happened: runs it stands for, whoever made them.
     :param runs_charged: what it takes from the budget.
     :param runs_held: 1 while it would be charged but its progress is not known.
+    :param runs_at_stake: what it charges should it turn out that a held job has not advanced.
     :param duplicate: a second job made by a lost reply, cancelled in favour of the older one: never decided
         on.
     :param queued_seconds: from creation to the start, or to its end when it never started.
@@ -60,6 +56,7 @@ class LedgerEntry:
     runs_happened: int
     runs_charged: int
     runs_held: int
+    runs_at_stake: int = 0
     duplicate: bool = False
     queued_seconds: float = 0.0
     run_seconds: float = 0.0
@@ -153,8 +150,7 @@ class Ledger:
     @property
     def runs_at_worst(self) -> int:
         """Runs that would be charged if no job of unknown progress had advanced."""
-        held = sum(e.outcome.runs_charged for e in self.entries if e.runs_held and e.outcome)
-        return self.runs_charged + held
+        return self.runs_charged + sum(entry.runs_at_stake for entry in self.entries)
 
     @property
     def queued_seconds(self) -> float:
@@ -231,37 +227,20 @@ def _entry(
     # A job that our own reads say is gone has an end, whatever state it was in when it was seen last.
     live = record.ended_by is None and is_live(record.state)
     outcome = None if live else classify(record.evidence(), rules)
-    charged, held = (0, 0) if outcome is None else charge(outcome, progress, rules)
+    cost = NOTHING if outcome is None else charge(outcome, progress, rules)
     return LedgerEntry(
         record=record,
         outcome=outcome,
         reached_step=reached,
         progress=progress,
         runs_happened=int(record.started) if outcome is None else outcome.runs_happened,
-        runs_charged=charged,
-        runs_held=held,
+        runs_charged=cost.charged,
+        runs_held=cost.held,
+        runs_at_stake=cost.at_stake,
         duplicate=duplicate,
         queued_seconds=record.queued_seconds(now),
         run_seconds=record.run_seconds(now),
     )
-
-
-def charge(outcome: Outcome, progress: Progress, rules: Sequence[FailureRule]) -> tuple[int, int]:
-    """
-    What one end takes from the budget.
-
-    :return: runs charged, runs held.
-    """
-    runs = outcome.runs_charged
-    rule = first_matching(rules, outcome)
-    if rule is not None and rule.action == "requeue":
-        # The user asked for a free one; max_jobs bounds it.
-        return 0, 0
-    if rule is not None and rule.action == "retry":
-        runs = max(1, runs)
-    if runs == 0 or progress is Progress.ADVANCED:
-        return 0, 0
-    return (0, 1) if progress is Progress.UNKNOWN else (runs, 0)
 
 
 def _duplicates(ordered: Sequence[JobRecord]) -> frozenset[str]:

@@ -36,7 +36,7 @@ def rows() -> list[tuple[str, ...]]:
             conditions_of(row),
             _runs(row),
             str(row.charged),
-            action_of(row.kind),
+            action_of(row.kind, charged=row.charged),
             row.source,
         )
         for row in FAILURES
@@ -72,15 +72,15 @@ def conditions_of(row: FailureRow) -> str:
     return "; ".join(words) or "anything else"
 
 
-def action_of(kind: FailureKind | None) -> str:
-    """The default of a kind, in words."""
+def action_of(kind: FailureKind | None, *, charged: int = 0) -> str:
+    """The default of a kind, in words; a row that charges is not requeued for free."""
     if kind is None:
         return Action.SUCCEED.value
     default = ACTIONS[kind]
     if CLIMBS.get(kind) is Climb.MACHINE:
         return "REQUEUE on the next of machine_types, else FAIL"
-    if default.advanced is not default.action:
-        return f"{default.advanced.value} if it made progress, else {default.action.value}"
+    if default.advanced is not default.action or (default.action is Action.REQUEUE and charged):
+        return f"{default.advanced.value} if it made progress, else {Action.RETRY.value}"
     if default.waits:
         return f"{default.action.value} within queue_timeout"
     return default.action.value
