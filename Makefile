@@ -47,8 +47,8 @@ format: $(INSTALLED) ## let ruff rewrite what it can
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
 
-bench: $(INSTALLED) ## benchmarks: writes build/bench.json, prints a table
-	@exec $(BIN)/python -m tests.benchmarks.run
+bench: $(INSTALLED) ## benchmarks: writes build/bench.json, prints a table (ARGS=import for one of them)
+	@exec $(BIN)/python -m tests.benchmarks.run $(ARGS)
 
 mutate: $(INSTALLED) ## mutation tests of the decision table
 	@exec $(BIN)/python -m mutmut run
