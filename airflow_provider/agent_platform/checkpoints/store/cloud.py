@@ -179,13 +179,13 @@ class CloudStore(CheckpointStore):
         return self._client
 
     def _page(
-        self, prefix: str, token: str | None, size: int = PAGE_SIZE
+        self, prefix: str, token: str | None, size: int | None = None
     ) -> tuple[Sequence[tuple[str, int, float | None]], str | None]:
         iterator = self.client.list_blobs(
             self.bucket_name,
             prefix=prefix,
             fields=FIELDS,
-            page_size=size,
+            page_size=size or PAGE_SIZE,
             page_token=token,
             timeout=TIMEOUT,
             retry=None,
