@@ -13,6 +13,7 @@ from typing import Any
 
 import pendulum
 from google.api_core import exceptions
+from google.auth import exceptions as auth_exceptions
 from google.cloud.aiplatform_v1.types import CustomJob
 
 from airflow_provider.agent_platform.policy.states import ENDS, JobState
@@ -110,7 +111,7 @@ class FakeService:
     async def get(self, name: str, *, timeout: float) -> Any:
         await self._call("get", timeout, name)
         if name not in self.jobs:
-            raise exceptions.NotFound("The CustomJob does not exist.")
+            raise api_error("NotFound", "The CustomJob does not exist.")
         copy = CustomJob.pb()()
         copy.CopyFrom(self.jobs[name])
         return copy
@@ -145,3 +146,9 @@ def _now() -> pendulum.DateTime:
     except RuntimeError:
         return START
     return START.add(seconds=running.passed) if isinstance(running, VirtualLoop) else pendulum.now("UTC")
+
+
+def api_error(name: str, text: str) -> Exception:
+    """Make an error of google-api-core or google-auth by its name."""
+    kind: Callable[[str], Exception] = getattr(exceptions, name, None) or getattr(auth_exceptions, name)
+    return kind(text)

@@ -8,7 +8,6 @@ import gc
 from typing import Any
 
 import pytest
-from google.api_core import exceptions
 
 from airflow_provider.agent_platform.policy.states import JobState
 from airflow_provider.agent_platform.triggers import poller_registry
@@ -18,7 +17,7 @@ from airflow_provider.agent_platform.triggers.reader import PollKey
 from airflow_provider.agent_platform.triggers.subscription import JobGoneError, Subscription
 from airflow_provider.agent_platform.triggers.trouble import PollRefusedError
 from airflow_provider.agent_platform.triggers.view import JobView
-from tests.triggers.fake_service import FakeService, job_name
+from tests.triggers.fake_service import FakeService, api_error, job_name
 from tests.triggers.virtual_time import now, run
 
 
@@ -317,7 +316,7 @@ def test_a_job_that_one_answer_missed_is_not_lost() -> None:
 
     async def scenario() -> JobView | None:
         name = service.put(1, JobState.RUNNING)
-        service.fail(exceptions.NotFound("not here"), method="get", times=1)
+        service.fail(api_error("NotFound", "not here"), method="get", times=1)
         with poller(service).subscribe(name, interval=30) as subscription:
             return await following(subscription, 30)
 

@@ -7,8 +7,6 @@ import logging
 from typing import Any
 
 import pytest
-from google.api_core import exceptions
-from google.auth import exceptions as auth_exceptions
 
 from airflow_provider.agent_platform.policy.states import JobState
 from airflow_provider.agent_platform.triggers.poller import Poller
@@ -17,18 +15,18 @@ from airflow_provider.agent_platform.triggers.reader import PollKey
 from airflow_provider.agent_platform.triggers.subscription import Subscription
 from airflow_provider.agent_platform.triggers.trouble import REFUSED_FOR, UNKNOWN_FOR, PollRefusedError
 from airflow_provider.agent_platform.triggers.view import JobView
-from tests.triggers.fake_service import FakeService, job_name
+from tests.triggers.fake_service import FakeService, api_error, job_name
 from tests.triggers.virtual_time import now, run
 
 TRANSIENT = [
-    exceptions.ServiceUnavailable("The service is currently unavailable."),
-    exceptions.InternalServerError("Internal error encountered."),
-    exceptions.DeadlineExceeded("504"),
-    exceptions.TooManyRequests("Quota exceeded for quota metric 'reads'"),
-    exceptions.Aborted("aborted"),
+    api_error("ServiceUnavailable", "The service is currently unavailable."),
+    api_error("InternalServerError", "Internal error encountered."),
+    api_error("DeadlineExceeded", "504"),
+    api_error("TooManyRequests", "Quota exceeded for quota metric 'reads'"),
+    api_error("Aborted", "aborted"),
     ConnectionResetError("connection reset by peer"),
-    auth_exceptions.RefreshError("token refresh failed"),
-    auth_exceptions.TransportError("no route to the token server"),
+    api_error("RefreshError", "token refresh failed"),
+    api_error("TransportError", "no route to the token server"),
     TimeoutError(),
 ]
 
@@ -36,7 +34,6 @@ TRANSIENT = [
 def poller(service: FakeService) -> Poller:
     key = PollKey.of(job_name(1), gcp_conn_id="google_cloud_default")
     one = poller_for(key, reader_factory=service.reader)
-    one._now = now
     one._outage._log = logging.getLogger("outage-test")
     return one
 
@@ -153,8 +150,12 @@ def test_a_job_whose_read_hangs_does_not_keep_the_others_waiting_for_ever() -> N
 @pytest.mark.parametrize(
     ("error", "code", "words"),
     [
-        (exceptions.Forbidden("Permission 'aiplatform.customJobs.list' denied"), 7, "roles/aiplatform.user"),
-        (exceptions.Unauthenticated("invalid credentials"), 16, "credentials"),
+        (
+            api_error("Forbidden", "Permission 'aiplatform.customJobs.list' denied"),
+            7,
+            "roles/aiplatform.user",
+        ),
+        (api_error("Unauthenticated", "invalid credentials"), 16, "credentials"),
     ],
 )
 def test_a_refusal_fails_the_waiters_after_a_bounded_time_with_what_to_do(
@@ -190,7 +191,7 @@ def test_a_404_of_the_list_is_a_refusal_of_the_parent_and_not_the_end_of_every_j
         ]
         for subscription in subscriptions:
             await following(subscription, 60)
-        service.fail(exceptions.NotFound("projects/123 not found"), method="list")
+        service.fail(api_error("NotFound", "projects/123 not found"), method="list")
         with pytest.raises(PollRefusedError, match="project or region"):
             await following(subscriptions[0], 3600)
         for subscription in subscriptions:
@@ -206,7 +207,7 @@ def test_a_refusal_that_passes_in_time_fails_nobody() -> None:
         with poller(service).subscribe(service.put(1, JobState.RUNNING), interval=30) as subscription:
             await following(subscription, 60)
             for _ in range(5):
-                service.fail(exceptions.Forbidden("no"))
+                service.fail(api_error("Forbidden", "no"))
                 await asyncio.sleep(REFUSED_FOR - 70)
                 service.recover()
                 await asyncio.sleep(90)
@@ -228,7 +229,7 @@ def test_a_refusal_of_one_job_fails_its_own_waiter_only() -> None:
 
         async def get(name: str, *, timeout: float) -> Any:
             if name == job_name(1):
-                raise exceptions.Forbidden("not this one")
+                raise api_error("Forbidden", "not this one")
             return await original(name, timeout=timeout)
 
         service.get = get  # type: ignore[method-assign]
@@ -293,7 +294,7 @@ def test_a_lost_page_does_not_spoil_a_poll_of_many() -> None:
 
         def every_twentieth(method: str) -> BaseException | None:
             calls[0] += 1
-            return exceptions.ServiceUnavailable("one of twenty") if calls[0] % 20 == 0 else None
+            return api_error("ServiceUnavailable", "one of twenty") if calls[0] % 20 == 0 else None
 
         service.failures.append(every_twentieth)
         service.put(199, JobState.SUCCEEDED)
@@ -311,7 +312,7 @@ def test_a_connection_that_cannot_be_made_is_an_outage_too() -> None:
     service = FakeService()
 
     async def scenario() -> JobView | None:
-        service.fail(auth_exceptions.DefaultCredentialsError("no credentials yet"), times=4)
+        service.fail(api_error("DefaultCredentialsError", "no credentials yet"), times=4)
         with poller(service).subscribe(service.put(1, JobState.RUNNING), interval=30) as subscription:
             return await following(subscription, 300)
 

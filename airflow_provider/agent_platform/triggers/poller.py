@@ -25,7 +25,6 @@ import tenacity
 from airflow_provider.agent_platform.policy import states
 from airflow_provider.agent_platform.triggers import metrics, pace
 from airflow_provider.agent_platform.triggers.call_budget import CallBudget
-from airflow_provider.agent_platform.triggers.clocks import Now, utcnow
 from airflow_provider.agent_platform.triggers.reader import PAGE_SIZE, JobReader, PollKey
 from airflow_provider.agent_platform.triggers.subscription import Entry, JobGoneError, Subscription
 from airflow_provider.agent_platform.triggers.trouble import (
@@ -86,7 +85,6 @@ class Poller:
     :param reader: makes the calls.
     :param budget: shared by all loops of a project and region.
     :param stopped: called when the loop has ended.
-    :param now: the clock for outages.
     :param jitter: answers a random number between 0 and 1.
     """
 
@@ -97,14 +95,12 @@ class Poller:
         *,
         budget: CallBudget,
         stopped: Callable[[Poller], None] | None = None,
-        now: Now = utcnow,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self.key = key
         self._reader = reader
         self._budget = budget
         self._stopped = stopped
-        self._now = now
         self._jitter = jitter
         self._loop = asyncio.get_running_loop()
         self._entries: dict[str, Entry] = {}
@@ -113,6 +109,7 @@ class Poller:
         self._task: asyncio.Task[None] | None = None
         self._outage = Outage(f"{key.job_type}s in {key.project}/{key.region}", log)
         self._holds = 0
+        self._good = 0
         self._round = 0
         self._pages = 1
         self._due = 0.0
@@ -263,16 +260,17 @@ class Poller:
             await self._sleep(pause)
 
     async def _poll_once(self) -> None:
-        begun = self._loop.time()
+        begun, good = self._loop.time(), self._good
         self._polled_at = begun
         try:
             whole = await self._poll(begun)
         except Exception as error:
-            refused = self._outage.failed(error, self._now())
+            refused = self._outage.failed(error, self._loop.time())
             if refused is not None:
                 await self._fail_all(refused)
             raise
-        self._outage.worked(self._now())
+        if self._good > good:
+            self._outage.worked()
         metrics.gauge(metrics.POLL_JOBS, len(self._entries), tags=self._tags)
         metrics.gauge(
             metrics.POLL_LAG_SECONDS, max(0.0, self._loop.time() - min(begun, self._due)), tags=self._tags
@@ -400,7 +398,7 @@ class Poller:
                 return
             # A refusal of this one job, while others can be read, ends the wait for this one alone.
             entry.outage = entry.outage or Outage(entry.name, None)
-            refused = entry.outage.failed(error, self._now())
+            refused = entry.outage.failed(error, self._loop.time())
             if refused is not None:
                 entry.fail(refused)
             raise
@@ -442,10 +440,12 @@ class Poller:
             await asyncio.sleep(pause)
         metrics.incr(metrics.POLL_CALLS, tags=self._tags)
         try:
-            return await asyncio.wait_for(call(), CALL_SECONDS + 5.0)
+            answer = await asyncio.wait_for(call(), CALL_SECONDS + 5.0)
         except Exception:
             metrics.incr(metrics.POLL_ERRORS, tags=self._tags)
             raise
+        self._good += 1
+        return answer
 
 
 __all__ = ["ACTIVE_FILTER", "PAGE_SIZE", "Poller"]

@@ -19,9 +19,7 @@ from airflow_provider.agent_platform.triggers.reader import HookReader, PollKey,
 class _Home:
     """What one event loop has."""
 
-    pollers: weakref.WeakValueDictionary[PollKey, Poller] = field(
-        default_factory=weakref.WeakValueDictionary
-    )
+    pollers: weakref.WeakValueDictionary[PollKey, Poller] = field(default_factory=weakref.WeakValueDictionary)
     budgets: dict[tuple[str, str], CallBudget] = field(default_factory=dict)
 
 

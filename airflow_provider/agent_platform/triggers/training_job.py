@@ -204,7 +204,8 @@ class TrainingJobTrigger(BaseTrigger):
         except PollRefusedError as error:
             watch.refused(error.code, error.message)
         else:
-            if view is not None and watch.observe(view, self.now()):
+            # Not of an end: the operator is resumed and says it.
+            if view is not None and watch.observe(view, self.now()) and not view.ended:
                 live_state.publish(self.task_instance, view)
 
     async def _read(self, poller: Poller, watch: JobWatch) -> None:

@@ -12,8 +12,6 @@ import logging
 from enum import Enum
 from typing import Final
 
-import pendulum
-
 from airflow_provider.agent_platform.triggers import words
 
 REFUSED_FOR: Final = 300.0
@@ -95,7 +93,7 @@ class Outage:
     def __init__(self, where: str, log: logging.Logger | None) -> None:
         self._where = where
         self._log = log
-        self._since: dict[Trouble, pendulum.DateTime] = {}
+        self._since: dict[Trouble, float] = {}
         self.failures = 0
 
     @property
@@ -103,8 +101,11 @@ class Outage:
         """Whether the last read failed."""
         return bool(self._since)
 
-    def failed(self, error: BaseException, now: pendulum.DateTime) -> PollRefusedError | None:
-        """Take a failed read; answer the error to give up with when the bound has passed."""
+    def failed(self, error: BaseException, now: float) -> PollRefusedError | None:
+        """Take a failed read; answer the error to give up with when the bound has passed.
+
+        :param now: seconds, by a clock of the caller.
+        """
         kind, code = judge(error)
         self.failures += 1
         if not self._since and self._log is not None:
@@ -121,16 +122,16 @@ class Outage:
                 del self._since[other]
         since = self._since.setdefault(kind, now)
         bound = {Trouble.REFUSED: REFUSED_FOR, Trouble.UNKNOWN: UNKNOWN_FOR}.get(kind)
-        if bound is None or (now - since).total_seconds() < bound:
+        if bound is None or now - since < bound:
             return None
         hint = f" ({HINTS[code]})" if code in HINTS else ""
         return PollRefusedError(
             code,
-            f"Reading {self._where} has been refused for {words.span((now - since).total_seconds())}: "
+            f"Reading {self._where} has been refused for {words.span(now - since)}: "
             f"{brief(error)}{hint}. The job was left as it is.",
         )
 
-    def worked(self, now: pendulum.DateTime) -> None:
+    def worked(self) -> None:
         """Take a good read."""
         if not self._since:
             return

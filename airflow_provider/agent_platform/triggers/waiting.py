@@ -165,14 +165,14 @@ class _Wait:
                 view = JobView.of(self._hook.get(self._name, timeout=CALL_SECONDS))
             except Exception as error:
                 if not trouble.is_gone(error):
-                    refused = self._outage.failed(error, self._now())
+                    refused = self._outage.failed(error, self._now().timestamp())
                     if refused is not None:
                         raise refused from error
                     raise
                 if miss + 1 < MISSES:
                     self._sleep(MISS_PAUSE)
             else:
-                self._outage.worked(self._now())
+                self._outage.worked()
                 return view
         raise JobGoneError(f"{self._name} does not exist (any more)")
 
