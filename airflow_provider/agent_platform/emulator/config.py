@@ -155,6 +155,9 @@ SWITCHES: Mapping[str, Switch] = {
         allowed=("CANCELLED", "SUCCEEDED"),
         help="end when the primary exits 0 after a cancel reached it",
     ),
+    "infeasible_is_failure": Switch(
+        default=False, help="a trial that ends well without a measurement counts for max_failed_trial_count"
+    ),
     "max_page_size": Switch(default=100, source="N", help="largest page of a List"),
     "rate_limits": Switch(
         default=False, source="D", help="refuse over 600 calls or 60 creates and deletes a minute"

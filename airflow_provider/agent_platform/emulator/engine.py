@@ -163,6 +163,12 @@ class Engine:
         """Forget a live job as soon as it has ended."""
         self._delete_at_end.add(row.id)
 
+    def delete_if_asked(self, row: Row) -> None:
+        """Forget a job that has ended now, if :meth:`delete_at_end` was called for it."""
+        if row.id in self._delete_at_end:
+            self._delete_at_end.discard(row.id)
+            self.store.delete(row)
+
     def live(self) -> list[LiveJob]:
         """Jobs that have not ended."""
         return list(self._jobs.values())
@@ -261,9 +267,7 @@ class Engine:
             else:
                 self.set_error(row, verdict.code, verdict.message)
         self.store.save(row, row.state)
-        if row.id in self._delete_at_end:
-            self._delete_at_end.discard(row.id)
-            self.store.delete(row)
+        self.delete_if_asked(row)
         self.give_back_quota(row.id)
 
     # --- what is written ---

@@ -27,7 +27,8 @@ TASK_NAMES = {1: "worker", 2: "ps", 3: "evaluator"}
 class Child:
     """What a tuning job adds to the workers of its trials.
 
-    :param trial: the trial's id; its outputs go to ``<base_output_directory>/<trial>``.
+    :param trial: the trial's id. Its outputs go to ``<base_output_directory>/<trial>``, which is the directory that
+        its job names already.
     :param arguments: appended to the container's arguments.
     :param metric_file: path of the trial's metric file.
     """
@@ -122,7 +123,7 @@ def service_variables(
         "CLOUD_ML_REGION": region,
         "HOSTNAME": hostname(job_id, replica),
         "CLUSTER_SPEC": json.dumps(_cluster_spec(spec, cluster, pool, index, child)),
-        **_outputs(spec.base_output_directory.output_uri_prefix, child),
+        **_outputs(spec.base_output_directory.output_uri_prefix),
         **_rank(cluster, pool, index),
     }
     if len(cluster.ports) > 1:
@@ -136,10 +137,10 @@ def service_variables(
     return found
 
 
-def _outputs(base: str, child: Child | None) -> dict[str, str]:
+def _outputs(base: str) -> dict[str, str]:
     if not base:
         return {}
-    root = base.rstrip("/") + (f"/{child.trial}" if child else "")
+    root = base.rstrip("/")
     return {
         "AIP_MODEL_DIR": f"{root}/model/",
         "AIP_CHECKPOINT_DIR": f"{root}/checkpoints/",

@@ -42,6 +42,8 @@ def entry_json(entry: LogEntry, project: str) -> dict[str, Any]:
         "receiveTimestamp": rfc3339(entry.visible_at),
         "severity": entry.severity,
     }
+    if entry.trial:
+        view["labels"]["ml.googleapis.com/trial_id"] = entry.trial
     if entry.fields is not None:
         view["jsonPayload"] = dict(entry.fields)
     else:

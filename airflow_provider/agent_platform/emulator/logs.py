@@ -11,7 +11,7 @@ import json
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 SEVERITIES = ("DEFAULT", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "ALERT", "EMERGENCY")
@@ -45,6 +45,7 @@ class LogEntry:
     severity: str
     text: str | None
     fields: Mapping[str, Any] | None = None
+    trial: str = ""
 
     @property
     def insert_id(self) -> str:
@@ -68,6 +69,8 @@ class LogStore:
         self._bytes = 0
         self._changed = threading.Condition()
         self._generation = 0
+        self.copies: dict[str, tuple[str, str, str]] = {}
+        """Job -> (its tuning job, that one's kind, trial): what a trial writes is found under both."""
 
     def write(
         self,
@@ -108,14 +111,22 @@ class LogStore:
                 text,
                 fields,
             )
-            self._entries.append(entry)
-            self._by_job.setdefault(job_id, []).append(entry)
-            self._bytes += len(line) + 200
+            self._keep(entry, len(line))
+            if job_id in self.copies and task_name != "service":
+                parent, parent_kind, trial = self.copies[job_id]
+                number = next(self._numbers)
+                copy = replace(entry, number=number, job_id=parent, kind=parent_kind, trial=trial)
+                self._keep(copy, len(line))
             while len(self._entries) > MAX_ENTRIES or self._bytes > MAX_BYTES:
                 self._forget_oldest()
             self._generation += 1
             self._changed.notify_all()
         return entry
+
+    def _keep(self, entry: LogEntry, size: int) -> None:
+        self._entries.append(entry)
+        self._by_job.setdefault(entry.job_id, []).append(entry)
+        self._bytes += size + 200
 
     def _forget_oldest(self) -> None:
         oldest = self._entries.popleft()

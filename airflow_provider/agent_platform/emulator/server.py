@@ -27,6 +27,7 @@ from airflow_provider.agent_platform.emulator.log_api import LogApi
 from airflow_provider.agent_platform.emulator.runners import make_runner
 from airflow_provider.agent_platform.emulator.service import Service
 from airflow_provider.agent_platform.emulator.store import open_store
+from airflow_provider.agent_platform.emulator.tuning import TuningJobs
 from airflow_provider.agent_platform.emulator.wire_logging_grpc import logging_handler
 
 WILDCARDS = {"0.0.0.0": "", "::": "", "": ""}  # noqa: S104 - compared, not listened on
@@ -91,6 +92,8 @@ class Server:
             self.store.set_document("runner", {"token": token, "root": str(getattr(self.runner, "root", ""))})
             self.engine = Engine(self.config, self.clock, self.store, self.runner)
             self.service = Service(self.engine)
+            self.tuning = TuningJobs(self.service)
+            self.service.add_collection(self.tuning)
         except BaseException:
             rest.close()
             self.store.close()
@@ -109,6 +112,7 @@ class Server:
         self._serve_rest(rest)
         self.clock.start()
         self.engine.recover()
+        self.tuning.recover()
         return self
 
     def _bind_rest(self) -> socket.socket:
@@ -176,6 +180,7 @@ class Server:
         if self._http_thread is not None:
             self._http_thread.join()
         self.clock.stop()
+        self.tuning.close()
         self.store.close()
 
     def warn_if_open(self) -> None:

@@ -57,6 +57,7 @@ OUTPUT_ONLY = (
     "update_time",
     "error",
     "web_access_uris",
+    "trials",
 )
 """Fields of a job that a request may hold and the service does not read."""
 
@@ -93,6 +94,9 @@ class Collection(Protocol):
     def cancel(self, job_id: str) -> None:
         """Begin to cancel a live job."""
 
+    def reset(self) -> None:
+        """Forget all jobs of this kind; the engine forgets their rows."""
+
 
 class CustomJobs:
     """The collection of custom jobs: an engine, and the validation."""
@@ -114,6 +118,9 @@ class CustomJobs:
     def cancel(self, job_id: str) -> None:
         """Begin to cancel."""
         self._engine.cancel(job_id)
+
+    def reset(self) -> None:
+        """The engine does it all."""
 
 
 class Service:
@@ -144,6 +151,8 @@ class Service:
 
     def reset(self) -> None:
         """Forget all jobs, faults, quotas, operations and counts; end all workers."""
+        for collection in self.collections.values():
+            collection.reset()
         self.engine.reset()
         self.operations.clear()
         self.calls.reset()
@@ -177,7 +186,8 @@ class Service:
         message = collection.message()
         message.CopyFrom(sent)
         for name in OUTPUT_ONLY:
-            message.ClearField(name)
+            if name in message.DESCRIPTOR.fields_by_name:
+                message.ClearField(name)
         collection.validate(message, parent.region)
         return self.store_new(collection, parent, message)
 

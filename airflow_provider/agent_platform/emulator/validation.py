@@ -40,7 +40,7 @@ NETWORK = re.compile(r"projects/[^/]+/global/networks/[^/]+")
 TENSORBOARD = re.compile(r"projects/[^/]+/locations/[^/]+/tensorboards/[^/]+")
 SERVICE_ACCOUNT = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 PERSISTENT_RESOURCE = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
-BUCKET_URI = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}(/.*)?", re.DOTALL)
+BUCKET_URI = re.compile(r"gs://[a-z0-9][a-z0-9._-]{0,221}(/.*)?", re.DOTALL)
 KMS_KEY = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+")
 
 

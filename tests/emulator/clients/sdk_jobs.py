@@ -58,10 +58,11 @@ def run_a_failing_job() -> str:
         job.run(sync=True)
     except RuntimeError:
         # The service fills in the error about a minute after the end, so that the SDK's own text may lack it.
-        while not (job.error and job.error.message):
+        ended: Any = job
+        while not (ended.error and ended.error.message):
             time.sleep(POLL_SECONDS)
-            job = aiplatform.CustomJob.get(job.resource_name)
-        return str(job.error)
+            ended = aiplatform.CustomJob.get(job.resource_name)
+        return str(ended.error)
     raise AssertionError("a job that exits 3 must fail")
 
 
