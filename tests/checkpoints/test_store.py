@@ -143,9 +143,9 @@ def test_credentials_that_cannot_be_had_make_progress_unknown() -> None:
     from google.auth.exceptions import DefaultCredentialsError
 
     def factory() -> None:
-        raise DefaultCredentialsError("File /nowhere was not found.")
+        raise DefaultCredentialsError("File /nowhere was not found.")  # type: ignore[no-untyped-call]
 
-    found = scan(BASE, factory)  # type: ignore[arg-type]
+    found = scan(BASE, factory)
     assert not found.known
     assert "no credentials" in (found.problem or "")
 

@@ -75,7 +75,5 @@ def fewer_files(directory: Directory, before: Directory | None, counts: Callable
     if before is None:
         return ""
     here = {path for path, _ in directory.walk() if counts(path)}
-    for path, _ in before.walk():
-        if counts(path) and path not in here:
-            return f"{path} is missing, which {before.name} has"
-    return ""
+    missing = min((path for path, _ in before.walk() if counts(path) and path not in here), default="")
+    return f"{missing} is missing, which {before.name} has" if missing else ""
