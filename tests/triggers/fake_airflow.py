@@ -22,6 +22,8 @@ class TaskInstance:
     task_id: str = "train"
     map_index: int = -1
     try_number: int = 1
+    id: str = "0"
+    context_carrier: None = None
 
 
 class FakeAirflow:
