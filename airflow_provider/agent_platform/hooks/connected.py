@@ -20,6 +20,7 @@ from airflow_provider.agent_platform.hooks.connection import DEFAULT_CONN_ID, Co
 from airflow_provider.agent_platform.hooks.credentials import load_credentials
 from airflow_provider.agent_platform.hooks.endpoint import Endpoint, endpoint_of, wait_until_reachable
 from airflow_provider.agent_platform.hooks.errors import ConfigurationError
+from airflow_provider.agent_platform.settings import Settings
 
 if TYPE_CHECKING:
     from google.auth.credentials import Credentials
@@ -59,8 +60,16 @@ class ConnectedHook:
         self._sleep, self._asleep, self._clock = sleep, asleep, clock
         self._lock = threading.RLock()
         self._info: ConnectionInfo | None = None
+        self._settings: Settings | None = None
         self._found: tuple[Credentials, str | None] | None = None
         self._storage: StorageClient | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """The options, read once: reading them takes longer than a call in an event loop may."""
+        if self._settings is None:
+            self._settings = settings.current()
+        return self._settings
 
     def project_id(self, given: str | None = None) -> str:
         """Return ``given``, else the connection's project, else the one of the credentials.
@@ -97,7 +106,7 @@ class ConnectedHook:
 
     def base_output_root(self) -> str | None:
         """Return the connection's extra ``base_output_root``, else the setting of that name, else None."""
-        return self._connection().text("base_output_root") or settings.current().base_output_root
+        return self._connection().text("base_output_root") or self.settings.base_output_root
 
     def credentials(self) -> Credentials:
         """Return the credentials all calls use; anonymous ones towards an emulator. May block.
@@ -117,7 +126,7 @@ class ConnectedHook:
         """
         with self._lock:
             if self._storage is None:
-                host = settings.current().storage_emulator_host
+                host = self.settings.storage_emulator_host
                 project = self._connection().text("project", "project_id")
                 self._storage = storage.storage_client(host, project, lambda: self._google_credentials()[0])
             return self._storage
@@ -145,7 +154,7 @@ class ConnectedHook:
 
         :param region: for example ``us-central1``.
         """
-        return endpoint_of(self.region(region), self._connection(), settings.current().emulator_host)
+        return endpoint_of(self.region(region), self._connection(), self.settings.emulator_host)
 
     async def aload_connection(self) -> None:
         """Read the connection in the way that fits an event loop; what needs it afterwards does not wait."""
@@ -168,14 +177,15 @@ class ConnectedHook:
         self.close()
 
     def _connection(self) -> ConnectionInfo:
-        with self._lock:
-            if self._info is None:
-                self._info = connection.load(self.gcp_conn_id)
-            return self._info
+        # Without the lock: a thread that makes credentials holds it, and an event loop may be asking.
+        info = self._info
+        if info is None:
+            info = self._info = connection.load(self.gcp_conn_id)
+        return info
 
     def _is_emulated(self) -> bool:
         # The kind of endpoint is the same for every region.
-        return endpoint_of(_ANY_REGION, self._connection(), settings.current().emulator_host).emulator
+        return endpoint_of(_ANY_REGION, self._connection(), self.settings.emulator_host).emulator
 
     def _google_credentials(self) -> tuple[Credentials, str | None]:
         info = self._connection()

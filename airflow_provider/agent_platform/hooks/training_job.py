@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider.agent_platform import settings
 from airflow_provider.agent_platform.hooks import api_retry
 from airflow_provider.agent_platform.hooks.clients import LoopClients, async_client, blocking_client
 from airflow_provider.agent_platform.hooks.connected import ConnectedHook
@@ -82,7 +81,7 @@ class TrainingJobHook(ConnectedHook):
         return call(
             request={"parent": parent, kind_of(job_type).field: message},
             retry=None,
-            timeout=_deadline(timeout),
+            timeout=self._deadline(timeout),
         )
 
     def get(self, name: str, *, timeout: float | None = None, retry: bool = True) -> JobMessage:
@@ -95,7 +94,7 @@ class TrainingJobHook(ConnectedHook):
         """
         parsed = JobName.parse(name)
         call: Callable[..., JobMessage] = getattr(self._client(parsed.region), f"get_{parsed.job_type}")
-        return self._repeated(lambda: call(name=name, retry=None, timeout=_deadline(timeout)), retry)
+        return self._repeated(lambda: call(name=name, retry=None, timeout=self._deadline(timeout)), retry)
 
     def list_jobs(
         self,
@@ -108,6 +107,7 @@ class TrainingJobHook(ConnectedHook):
         page_size: int = 100,
         limit: int = 10_000,
         timeout: float | None = None,
+        retry: bool = True,
     ) -> list[JobMessage]:
         """Read all jobs that match, page by page; each page is repeated on transient errors.
 
@@ -119,6 +119,7 @@ class TrainingJobHook(ConnectedHook):
         :param page_size: jobs of one page, at most 100.
         :param limit: more jobs than this is an error, never a shortened answer.
         :param timeout: seconds for each page.
+        :param retry: False makes one attempt for each page.
         :raises TooManyJobsError: more jobs than ``limit``.
         """
         call = getattr(self._client(region), f"list_{kind_of(job_type).items}")
@@ -126,7 +127,9 @@ class TrainingJobHook(ConnectedHook):
         request = _list_request(parent, filter, read_mask, page_size)
         jobs: list[JobMessage] = []
         while True:
-            pager = self._repeated(lambda: call(request=request, retry=None, timeout=_deadline(timeout)))
+            pager = self._repeated(
+                lambda: call(request=request, retry=None, timeout=self._deadline(timeout)), retry
+            )
             jobs.extend(getattr(pager, kind_of(job_type).items))
             _check_limit(len(jobs), limit, filter)
             if not pager.next_page_token:
@@ -144,7 +147,7 @@ class TrainingJobHook(ConnectedHook):
         parsed = JobName.parse(name)
         call = getattr(self._client(parsed.region), f"cancel_{parsed.job_type}")
         try:
-            self._repeated(lambda: call(name=name, retry=None, timeout=_deadline(timeout)), retry)
+            self._repeated(lambda: call(name=name, retry=None, timeout=self._deadline(timeout)), retry)
         except Exception as error:
             return _cancel_missed(error)
         return True
@@ -188,7 +191,9 @@ class TrainingJobHook(ConnectedHook):
         """
         parsed = JobName.parse(name)
         call = getattr(await self.async_client(parsed.region), f"get_{parsed.job_type}")
-        return await self._arepeated(lambda: call(name=name, retry=None, timeout=_deadline(timeout)), retry)
+        return await self._arepeated(
+            lambda: call(name=name, retry=None, timeout=self._deadline(timeout)), retry
+        )
 
     async def alist_page(
         self,
@@ -213,7 +218,7 @@ class TrainingJobHook(ConnectedHook):
         request = _list_request(f"projects/{project_id}/locations/{region}", filter, read_mask, page_size)
         request["page_token"] = page_token
         pager = await self._arepeated(
-            lambda: call(request=request, retry=None, timeout=_deadline(timeout)), retry
+            lambda: call(request=request, retry=None, timeout=self._deadline(timeout)), retry
         )
         return list(getattr(pager, kind_of(job_type).items)), str(pager.next_page_token)
 
@@ -266,7 +271,7 @@ class TrainingJobHook(ConnectedHook):
         parsed = JobName.parse(name)
         call = getattr(await self.async_client(parsed.region), f"cancel_{parsed.job_type}")
         try:
-            await self._arepeated(lambda: call(name=name, retry=None, timeout=_deadline(timeout)), retry)
+            await self._arepeated(lambda: call(name=name, retry=None, timeout=self._deadline(timeout)), retry)
         except Exception as error:
             return _cancel_missed(error)
         return True
@@ -286,21 +291,25 @@ class TrainingJobHook(ConnectedHook):
                 client = self._clients[endpoint] = blocking_client(endpoint, self.credentials())
             return client
 
+    def _deadline(self, timeout: float | None) -> float:
+        return self.settings.rpc_timeout if timeout is None else timeout
+
     def _repeated(self, call: Callable[[], T], retry: bool = True) -> T:
         if not retry:
             return call()
-        bound = settings.current().read_retry_seconds
+        bound = self.settings.read_retry_seconds
         return api_retry.read_retrying(bound=bound, sleep=self._sleep, clock=self._clock)(call)
 
     async def _arepeated(self, call: Callable[[], Awaitable[T]], retry: bool) -> T:
         if not retry:
             return await call()
-        bound = settings.current().read_retry_seconds
-        return await api_retry.async_read_retrying(bound=bound, sleep=self._asleep, clock=self._clock)(call)
 
+        async def attempt() -> T:
+            return await call()  # tenacity awaits coroutine functions only, not what a lambda returns
 
-def _deadline(timeout: float | None) -> float:
-    return settings.current().rpc_timeout if timeout is None else timeout
+        bound = self.settings.read_retry_seconds
+        retrying = api_retry.async_read_retrying(bound=bound, sleep=self._asleep, clock=self._clock)
+        return await retrying(attempt)
 
 
 def _list_request(
