@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -25,65 +25,83 @@ THREADS = 4
 to fill."""
 
 Scan = Callable[..., CheckpointScan]
+Prepare = Callable[[], Awaitable[object]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """What is looked at, and as whom: looks are shared by those who have the same.
+
+    :param base_output_directory: see `scan`.
+    :param identity: what the client's permissions depend on: connection id and impersonation chain.
+    :param recognisers: dotted paths.
+    :param since: see `scan`.
+    """
+
+    base_output_directory: str
+    identity: Hashable = None
+    recognisers: tuple[str, ...] = ()
+    since: pendulum.DateTime | None = None
 
 
 class SharedLook:
-    """The looks at one base directory in one event loop.
+    """The looks at one place in one event loop.
 
-    :param base_output_directory: see `scan`.
     :param client_factory: called in the thread, once; the client is closed when nobody waits any more.
-    :param recognisers: dotted paths.
+    :param prepare: awaited in the event loop before the first look, for what a thread may not do: reading an
+        Airflow connection (`TrainingJobHook.aload_connection`).
     :param scan: what a look is; for tests.
     """
 
     def __init__(
-        self,
-        base_output_directory: str,
-        client_factory: ClientFactory | None,
-        recognisers: Sequence[str],
-        scan: Scan = scan,
+        self, place: Place, client_factory: ClientFactory | None, prepare: Prepare | None, scan: Scan
     ) -> None:
-        self.base_output_directory = base_output_directory
+        self.place = place
         self.users = 0
         self._client_factory = client_factory
         self._client: Any = None
-        self._recognisers = tuple(recognisers)
+        self._prepare = prepare
         self._scan = scan
         self._last: tuple[float, CheckpointScan] | None = None
-        self._running: tuple[float, asyncio.Task[CheckpointScan]] | None = None
+        self._running: asyncio.Task[None] | None = None
 
     async def look(self, *, not_before: float) -> CheckpointScan:
         """Return a scan that was begun at or after a moment of the loop's own clock (``loop.time()``).
 
-        A scan never raises for what is in the store: see `scan`. A recogniser that cannot be imported gives
-        an unknown scan too.
+        Whatever is wrong with the store or a recogniser gives an unknown scan, never an exception.
         """
-        while True:
-            if self._last is not None and self._last[0] >= not_before:
-                return self._last[1]
+        while self._last is None or self._last[0] < not_before:
             if self._running is None:
-                loop = asyncio.get_running_loop()
                 # A context of its own: what the look logs must not land in the log of the first who asked.
-                task = contextvars.Context().run(loop.create_task, self._look(loop.time()))
-                self._running = (loop.time(), task)
-            await asyncio.shield(self._running[1])
+                work = self._look()
+                loop = asyncio.get_running_loop()
+                self._running = contextvars.Context().run(loop.create_task, work)
+            await asyncio.shield(self._running)
+        return self._last[1]
 
-    async def _look(self, begun: float) -> CheckpointScan:
+    async def _look(self) -> None:
         loop = asyncio.get_running_loop()
-        factory = None if self._client_factory is None else self._shared_client
-        call = partial(self._scan, self.base_output_directory, factory, recognisers=self._recognisers)
+        begun = loop.time()
         try:
-            result = await loop.run_in_executor(_pool(), call)
+            if self._prepare is not None:
+                await self._prepare()
+                self._prepare = None
+            result = await loop.run_in_executor(_pool(), self._in_thread)
         except Exception as error:
-            result = CheckpointScan(
-                known=False, problem=f"looking for checkpoints failed: {type(error).__name__}: {error}"
-            )
+            problem = f"looking for checkpoints failed: {type(error).__name__}: {error}"
+            result = CheckpointScan(known=False, problem=problem)
         finally:
             self._running = None
             if self.users == 0:
                 self.close()
         self._last = (begun, result)
-        return result
+
+    def _in_thread(self) -> CheckpointScan:
+        place = self.place
+        factory = None if self._client_factory is None else self._shared_client
+        return self._scan(
+            place.base_output_directory, factory, recognisers=place.recognisers, since=place.since
+        )
 
     def _shared_client(self) -> Any:
         if self._client is None and self._client_factory is not None:
@@ -99,46 +117,38 @@ class SharedLook:
 
 
 _executor: ThreadPoolExecutor | None = None
-_shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Hashable, SharedLook]] = WeakKeyDictionary()
+_shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Place, SharedLook]] = WeakKeyDictionary()
 
 
 @contextmanager
 def shared_look(
-    base_output_directory: str,
+    place: Place,
     client_factory: ClientFactory | None = None,
     *,
-    identity: Hashable = None,
-    recognisers: Sequence[str] = (),
+    prepare: Prepare | None = None,
     scan: Scan = scan,
 ) -> Iterator[SharedLook]:
-    """Share the looks at a base directory with everybody in this event loop who waits for the same.
+    """Share the looks at a place with everybody in this event loop who waits for the same.
 
-    :param identity: what the client's permissions depend on (connection id and impersonation chain): looks
-        are only shared by those who may see the same.
+    The first one's client serves all; see `SharedLook` for the parameters.
     """
     looks = _shared.setdefault(asyncio.get_running_loop(), {})
-    key = (base_output_directory.rstrip("/"), identity, tuple(recognisers))
-    look = looks.get(key)
+    look = looks.get(place)
     if look is None:
-        look = looks[key] = SharedLook(base_output_directory, client_factory, recognisers, scan)
+        look = looks[place] = SharedLook(place, client_factory, prepare, scan)
     look.users += 1
     try:
         yield look
     finally:
         look.users -= 1
         if look.users == 0:
-            looks.pop(key, None)
+            looks.pop(place, None)
             look.close()
 
 
 def seconds_ago(seconds: float) -> float:
     """Return a moment of the running loop's clock, for `SharedLook.look`."""
     return asyncio.get_running_loop().time() - seconds
-
-
-def age_seconds(reference: pendulum.DateTime, now: pendulum.DateTime) -> float:
-    """Return how old something is; 0 when its clock is ahead of ours."""
-    return max(0.0, (now - reference).total_seconds())
 
 
 def _pool() -> ThreadPoolExecutor:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 
 import pendulum
 
-from airflow_provider.agent_platform.checkpoints.looks import Scan, age_seconds, seconds_ago, shared_look
+from airflow_provider.agent_platform.checkpoints.looks import Place, Prepare, Scan, seconds_ago, shared_look
 from airflow_provider.agent_platform.checkpoints.store import CheckpointScan, scan
 from airflow_provider.agent_platform.checkpoints.store.base import ClientFactory, utc_now
 
@@ -80,7 +80,7 @@ class AgeWatch:
             )
             return None
         since = self.running_since if latest is None else max(latest, self.running_since)
-        age = age_seconds(since, now)
+        age = max(0.0, (now - since).total_seconds())
         if age >= self.checkpoint_interval and self._warned_for != since:
             self._warned_for = since
             self._log(logging.WARNING, self._warning(found, age))
@@ -113,6 +113,7 @@ async def watch_checkpoints(
     running_since: pendulum.DateTime,
     client_factory: ClientFactory | None = None,
     identity: Hashable = None,
+    prepare: Prepare | None = None,
     log: Log | None = None,
     tags: Mapping[str, str] | None = None,
     recognisers: Sequence[str] = (),
@@ -132,7 +133,8 @@ async def watch_checkpoints(
         one comes.
     :param running_since: when the job became RUNNING.
     :param client_factory: `TrainingJobHook.storage_client`; called in a thread.
-    :param identity: connection id and impersonation chain, as in `shared_look`.
+    :param identity: connection id and impersonation chain, as in `Place`.
+    :param prepare: `TrainingJobHook.aload_connection` of the same hook; awaited before the first look.
     :param log: writes one line; default: this module's logger.
     :param tags: of the metric, e.g. ``{"dag_id": ..., "task_id": ...}``.
     """
@@ -141,9 +143,12 @@ async def watch_checkpoints(
     write = log or logging.getLogger(__name__).log
     watch = AgeWatch(base_output_directory, checkpoint_interval, running_since, write)
     pause = max(LEAST_SECONDS, min(look_seconds, checkpoint_interval))
-    with shared_look(
-        base_output_directory, client_factory, identity=identity, recognisers=recognisers, scan=scan
-    ) as shared:
+    place = Place(
+        base_output_directory=base_output_directory.rstrip("/"),
+        identity=identity,
+        recognisers=tuple(recognisers),
+    )
+    with shared_look(place, client_factory, prepare=prepare, scan=scan) as shared:
         while True:
             # A little apart, so that a hundred jobs that started together do not look together.
             await sleep(pause * random.uniform(0.9, 1.1))  # noqa: S311 - not a secret

@@ -26,6 +26,7 @@ from airflow_provider.agent_platform.triggers.checkpoint import (
     enough,
     parse_event,
 )
+from airflow_provider.agent_platform.triggers.trouble import is_gone
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -165,7 +166,9 @@ class CheckpointSensor(BaseSensorOperator):
         hook = self._hook()
         # The job is read first: what it wrote before its end is then seen by the look that follows.
         end = self._end_of_job(hook)
-        found = scan(self.base_output_directory, hook.storage_client, recognisers=self.recognisers)
+        found = scan(
+            self.base_output_directory, hook.storage_client, recognisers=self.recognisers, since=since
+        )
         if found.problem:
             self.log.warning("Checkpoints of %s: %s", self.base_output_directory, found.problem)
         if checkpoint := enough(found, step, since):
@@ -177,12 +180,12 @@ class CheckpointSensor(BaseSensorOperator):
     def _end_of_job(self, hook: TrainingJobHook) -> CheckpointEvent | None:
         if not self.job_name:
             return None
-        from google.api_core.exceptions import NotFound
-
         try:
             job = hook.get(self.job_name)
-        except NotFound:
-            return CheckpointEvent(type=JOB_LOST, message=f"there is no job {self.job_name}")
+        except Exception as error:
+            if is_gone(error):
+                return CheckpointEvent(type=JOB_LOST, message=f"there is no job {self.job_name}")
+            raise
         state = int(job.state)
         if not is_end(state):
             return None

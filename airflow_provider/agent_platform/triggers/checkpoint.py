@@ -7,17 +7,18 @@ never fails because the store or the service did not answer: the sensor's timeou
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pendulum
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider.agent_platform.checkpoints.looks import seconds_ago, shared_look
+from airflow_provider.agent_platform.checkpoints.looks import Place, seconds_ago, shared_look
 from airflow_provider.agent_platform.checkpoints.store import CheckpointScan, FoundCheckpoint
 from airflow_provider.agent_platform.hooks.training_job import TrainingJobHook
 from airflow_provider.agent_platform.policy.states import is_end, state_name
+from airflow_provider.agent_platform.triggers.trouble import brief, is_gone
 
 TRIGGER_CLASS_PATH: Final = "airflow_provider.agent_platform.triggers.checkpoint.CheckpointTrigger"
 """Stored with every deferred task. Renaming it, or one of the kwargs, strands tasks in flight."""
@@ -147,6 +148,9 @@ class CheckpointTrigger(BaseTrigger):
     :param version: format of these kwargs.
     """
 
+    hook_factory: ClassVar[Callable[..., TrainingJobHook]] = TrainingJobHook
+    """What reads the job and makes the storage client; replaced by tests."""
+
     def __init__(
         self,
         base_output_directory: str,
@@ -189,7 +193,7 @@ class CheckpointTrigger(BaseTrigger):
         """Wait; then yield one event."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        hook = TrainingJobHook(gcp_conn_id=self.gcp_conn_id, impersonation_chain=self.impersonation_chain)
+        hook = self.hook_factory(gcp_conn_id=self.gcp_conn_id, impersonation_chain=self.impersonation_chain)
         try:
             event = await self._wait(hook)
         finally:
@@ -200,13 +204,25 @@ class CheckpointTrigger(BaseTrigger):
     async def _wait(self, hook: TrainingJobHook) -> CheckpointEvent:
         newer_than = _moment(self.newer_than)
         chain = self.impersonation_chain
-        identity = (self.gcp_conn_id, chain if isinstance(chain, str) or chain is None else tuple(chain))
         said: set[str] = set()
+        self.log.info(
+            "Waiting for %s below %s.",
+            "a complete checkpoint"
+            if self.min_step is None
+            else f"a checkpoint of step {self.min_step} or more",
+            self.base_output_directory,
+        )
         end: CheckpointEvent | None = None
         looks_left = LOOKS_AFTER_THE_END
-        with shared_look(
-            self.base_output_directory, hook.storage_client, identity=identity, recognisers=self.recognisers
-        ) as shared:
+        place = Place(
+            base_output_directory=self.base_output_directory.rstrip("/"),
+            identity=(self.gcp_conn_id, chain if isinstance(chain, str) or chain is None else tuple(chain)),
+            recognisers=self.recognisers,
+            # Older ones are left out, and not only refused: a lower step that is new must not hide behind
+            # them.
+            since=newer_than,
+        )
+        with shared_look(place, hook.storage_client, prepare=hook.aload_connection) as shared:
             while True:
                 # The job is read first: what it wrote before its end is then seen by the look that follows.
                 if end is None and self.job_name:
@@ -234,16 +250,14 @@ class CheckpointTrigger(BaseTrigger):
 
     async def _end_of_job(self, hook: TrainingJobHook, said: set[str]) -> CheckpointEvent | None:
         """Return how the job ended, None while it has not or while nobody can say."""
-        from google.api_core.exceptions import NotFound
-
         try:
             job = await hook.aget(self.job_name or "")
-        except NotFound:
-            return CheckpointEvent(type=JOB_LOST, message=f"there is no job {self.job_name}")
         except Exception as error:
-            if (text := type(error).__name__) not in said:
-                said.add(text)
-                self.log.warning("Cannot read %s, still waiting: %s: %s", self.job_name, text, error)
+            if is_gone(error):
+                return CheckpointEvent(type=JOB_LOST, message=f"there is no job {self.job_name}")
+            if (kind := type(error).__name__) not in said:
+                said.add(kind)
+                self.log.warning("Cannot read %s, still waiting: %s", self.job_name, brief(error))
             return None
         state = int(job.state)
         if not is_end(state):
