@@ -111,8 +111,9 @@ class Server:
         self.rest_port = rest.getsockname()[1]
         self._serve_rest(rest)
         self.clock.start()
-        self.engine.recover()
-        self.tuning.recover()
+        with self.engine.lock:  # a trial must not end before its tuning job listens
+            self.engine.recover()
+            self.tuning.recover()
         return self
 
     def _bind_rest(self) -> socket.socket:

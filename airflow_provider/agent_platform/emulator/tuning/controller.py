@@ -126,6 +126,9 @@ class TuningJobs:
             child = self._engine.store.get(_id(trial.custom_job))
             self._parents[_id(trial.custom_job)] = row.id
             self._engine.logs.copies[_id(trial.custom_job)] = (row.id, TUNING_JOBS, trial.id)
+            if child is not None and child.launch:
+                # An orderly stop has removed the folder; the trial's workers start again and write to it.
+                Path(child.launch["metric_file"]).parent.mkdir(parents=True, exist_ok=True)
             if child is None or child.state in ENDS:
                 self._later(0, lambda job_id=row.id, name=trial.custom_job: self._child_ended(job_id, name))
         if row.state == State.QUEUED:
@@ -330,7 +333,6 @@ class TuningJobs:
         engine.say(row, said[verdict.state])
         self._set_state(live, verdict.state)
         self._forget([_id(trial.custom_job) for trial in live.study.message.trials])
-        shutil.rmtree(self._root / row.id, ignore_errors=True)
         if code:
             name = "cancel_error_delay_seconds" if verdict.state is State.CANCELLED else "error_delay_seconds"
             self._later(engine.config[name], lambda: self._set_error(row, code, message))
@@ -341,6 +343,9 @@ class TuningJobs:
         for child_id in children:
             self._parents.pop(child_id, None)
             self._engine.logs.copies.pop(child_id, None)
+            child = self._engine.store.get(child_id)
+            if child is not None and child.launch:
+                shutil.rmtree(Path(child.launch["metric_file"]).parent, ignore_errors=True)
 
     def _set_error(self, row: Row, code: int, message: str) -> None:
         if self._engine.store.get(row.id) is not row:
