@@ -50,7 +50,9 @@ class Cloud:
 
     def create(self, body: dict[str, Any], parent: str = PARENT) -> str:
         """Submit; the job's name."""
-        return str(self.client.create_custom_job(parent=parent, custom_job=aiplatform_v1.CustomJob(body)).name)
+        return str(
+            self.client.create_custom_job(parent=parent, custom_job=aiplatform_v1.CustomJob(body)).name
+        )
 
     def get(self, name: str) -> Any:
         """The job."""

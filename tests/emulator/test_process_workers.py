@@ -283,19 +283,23 @@ def test_a_preemption_at_a_log_line_starts_the_job_again(cloud: Any, make_job: M
     assert cloud.lines(name, "workerpool0-0").count("step 11") == 1
 
 
+def said_by(cloud: Any, name: str, count: int) -> list[str]:
+    deadline = time.monotonic() + 20
+    while len(said := [line for line in cloud.lines(name) if line.startswith("host")]) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return said
+
+
 def test_maintenance_keeps_the_hostname_and_moves_to_an_empty_directory(
     cloud: Any, make_job: Make, make_pool: Make
 ) -> None:
     code = "import os, time; print('host', os.environ['HOSTNAME'], os.environ['MASTER_PORT'], os.path.exists('seen'), flush=True)\n"
     code += "open('seen', 'a').close(); time.sleep(600)"
     name = cloud.create(make_job(make_pool(python(code))))
-    cloud.wait_event(name, "worker_start")
+    said_by(cloud, name, 1)
     cloud.control.add_fault("maintenance", match={"job": name.rpartition("/")[2]})
-    cloud.wait_event(name, "worker_start", 2)
-    deadline = time.monotonic() + 20
-    while len(said := [line for line in cloud.lines(name) if line.startswith("host")]) < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    said = said_by(cloud, name, 2)
     assert said[0] == said[1]
     assert said[0].endswith("False")
     assert cloud.runs(name) == 1

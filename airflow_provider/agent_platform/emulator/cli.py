@@ -117,15 +117,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     from airflow_provider.agent_platform.emulator.store import StoreError
     from airflow_provider.agent_platform.emulator.wire_grpc import PortTaken
 
-    ended = threading.Event()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, lambda number, frame: ended.set())
     server = Server(config)
     try:
         server.start()
     except (ConfigError, StoreError, RunnerError, PortTaken) as error:
         print(f"agent-platform-emulator: {error}", file=sys.stderr)
         return 2
+    ended = threading.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda number, frame: ended.set())
     server.warn_if_open()
     host = f"[{config.host}]" if ":" in config.host else config.host
     print(

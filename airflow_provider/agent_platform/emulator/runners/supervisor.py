@@ -141,18 +141,20 @@ def main() -> None:
     status.write(json.dumps({"up": worker}) + "\n")
     watch_stdin = True
     while supervisor.code is None:
-        ready, _, _ = select.select([wake_read, 0] if watch_stdin else [wake_read], [], [])
+        # Words may have come together with the order: look at them before waiting for more.
+        *words, buffer = buffer.split(b"\n")
+        if b"term" in words:
+            supervisor.signal_group(signal.SIGTERM)
+        if b"kill" in words or not watch_stdin:
+            supervisor.end()
+            break
+        ready, _, _ = select.select([wake_read, 0], [], [])
         if wake_read in ready:
             os.read(wake_read, 4096)
         if 0 in ready:
             piece = os.read(0, 4096)
-            words = (buffer + piece).split(b"\n")
-            buffer = words.pop()
-            if b"term" in words:
-                supervisor.signal_group(signal.SIGTERM)
-            if b"kill" in words or not piece:
-                watch_stdin = bool(piece)
-                supervisor.end()
+            buffer += piece
+            watch_stdin = bool(piece)
         supervisor.reap()
     supervisor.end()
     status.write(json.dumps({"exit": supervisor.code}) + "\n")
