@@ -222,12 +222,15 @@ def _add(reader: Reader, spec: dict[str, Any], argument: str, value: object, pat
     if value is None:
         return
     key = _RENAMED.get(argument, argument)
-    in_scheduling = reader.name_of(_SCHEDULING, key)
+    known = known_schema()
+    # Both messages in our table first: the client, which knows newer fields, costs a second of every DAG parse.
+    in_scheduling = known.field_named(_SCHEDULING, key)
+    if in_scheduling is None and known.field_named(_SPEC, key) is None:
+        in_scheduling = reader.name_of(_SCHEDULING, key)
     name = in_scheduling or reader.name_of(_SPEC, key)
     if name is None or name == "worker_pool_specs":
-        schema = known_schema().messages
-        known = {**schema[_SPEC], **schema[_SCHEDULING]}
-        reader.problem(argument, f"is no field of a job. {nearest(argument, known)}")
+        fields = {**known.messages[_SPEC], **known.messages[_SCHEDULING]}
+        reader.problem(argument, f"is no field of a job. {nearest(argument, fields)}")
         return
     message = _SCHEDULING if in_scheduling else _SPEC
     if value is False:
