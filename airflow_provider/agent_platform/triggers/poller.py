@@ -68,6 +68,10 @@ MISSES: Final = 2
 """A job counts as gone when so many reads in a row do not find it: one answer may come from a replica that
 lags."""
 
+FIND_PAGES: Final = 20
+"""At most so many pages are searched for the newest job with some labels; the service answers newest
+first."""
+
 CALL_SECONDS: Final = 20.0
 """Deadline of one call. Without one a half-open connection never answers."""
 
@@ -200,6 +204,20 @@ class Poller:
                 self._publish(entry, view)
             return view
         raise JobGoneError(f"{name} does not exist (any more)")
+
+    async def newest(self, filter: str) -> JobView | None:
+        """Find the newest job that a List filter lets through; ``None`` if there is none."""
+        newest: JobView | None = None
+        token = ""
+        for _ in range(FIND_PAGES):
+            items, token = await self._page(filter, VIEW_FIELDS, token)
+            for raw in items:
+                view = JobView.of(raw)
+                if newest is None or _age(view) > _age(newest):
+                    newest = view
+            if not token:
+                break
+        return newest
 
     async def cancel(self, name: str) -> None:
         """Send one cancel. Not repeated here."""
@@ -446,6 +464,10 @@ class Poller:
             raise
         self._good += 1
         return answer
+
+
+def _age(view: JobView) -> tuple[float, str]:
+    return (view.create_time.timestamp() if view.create_time is not None else 0.0, view.name)
 
 
 __all__ = ["ACTIVE_FILTER", "PAGE_SIZE", "Poller"]

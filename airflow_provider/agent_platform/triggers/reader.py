@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from airflow_provider.agent_platform.jobs.console import JobName
+
 if TYPE_CHECKING:
     from airflow_provider.agent_platform.hooks.training_job import TrainingJobHook
 
@@ -36,18 +38,13 @@ class PollKey:
 
         :raises ValueError: it is no name of a custom job or hyperparameter tuning job.
         """
-        parts = job_name.split("/")
-        if len(parts) != 6 or parts[0] != "projects" or parts[2] != "locations" or not all(parts):
-            raise ValueError(_BAD_NAME.format(job_name))
-        job_type = _JOB_TYPES.get(parts[4])
-        if job_type is None:
-            raise ValueError(_BAD_NAME.format(job_name))
+        name = JobName.parse(job_name)
         return cls(
             gcp_conn_id=gcp_conn_id,
             impersonation_chain=chain_key(impersonation_chain),
-            project=parts[1],
-            region=parts[3],
-            job_type=job_type,
+            project=name.project,
+            region=name.region,
+            job_type=name.job_type,
         )
 
 
@@ -56,14 +53,6 @@ def chain_key(chain: str | Sequence[str] | None) -> tuple[str, ...] | None:
     if not chain:
         return None
     return (chain,) if isinstance(chain, str) else tuple(chain)
-
-
-_JOB_TYPES = {"customJobs": "custom_job", "hyperparameterTuningJobs": "hyperparameter_tuning_job"}
-
-_BAD_NAME = (
-    "job_name is {0!r}: give the full resource name of a training job, such as "
-    '"projects/123/locations/us-central1/customJobs/456" (or hyperparameterTuningJobs)'
-)
 
 
 class JobReader(Protocol):

@@ -8,9 +8,8 @@ given up on. Shared by the poller and the plain mode.
 from __future__ import annotations
 
 import asyncio
-import logging
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from airflow_provider.agent_platform.triggers import words
 
@@ -85,12 +84,12 @@ class Outage:
     """The failed reads of one loop, from the first to the next good one.
 
     :param where: named in the log lines.
-    :param log: where the two lines go; ``None``: nowhere, somebody else says it.
+    :param log: logger, of the standard library or structlog's, where the two lines go; ``None``: nowhere, somebody else says it.
     """
 
     __slots__ = ("_log", "_since", "_where", "failures")
 
-    def __init__(self, where: str, log: logging.Logger | None) -> None:
+    def __init__(self, where: str, log: Any) -> None:
         self._where = where
         self._log = log
         self._since: dict[Trouble, float] = {}
