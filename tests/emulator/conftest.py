@@ -168,7 +168,7 @@ def still(_shared_still: Still) -> Still:
 
 @pytest.fixture(scope="module")
 def _shared_cloud() -> Iterator[Cloud]:
-    with Emulator(speed=100, switches={"shutdown_delay_seconds": 20}) as emulator:
+    with Emulator(speed=100) as emulator:
         shared = Cloud(emulator)
         yield shared
         shared.close()

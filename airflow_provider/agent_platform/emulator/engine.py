@@ -67,7 +67,7 @@ class Engine:
             life.StartWorker: self._start_worker,
             life.StopWorker: self._stop_worker,
             life.After: lambda job, effect: self.later(
-                job, effect.seconds, lambda: self.deliver(job, effect.event)
+                job, max(effect.seconds, effect.real * clock.speed), lambda: self.deliver(job, effect.event)
             ),
             life.Say: lambda job, effect: self.say(job.row, effect.text, effect.severity),
             life.Note: lambda job, effect: self.note(job.row, effect.kind, **effect.fields),
@@ -286,8 +286,9 @@ class Engine:
         if state in ENDS:
             message.end_time.FromNanoseconds(now)
         self._keep(row, message, old)
-        self.note(row, "state", state=state_name(state))
         job = self._jobs.get(row.id)
+        run = {"run": job.lifecycle.life.run} if job is not None and job.lifecycle.life.run else {}
+        self.note(row, "state", state=state_name(state), **run)
         if job is not None and state is State.RUNNING:
             job.running_since = self.clock.monotonic()
             self._armed.job_running(job)

@@ -270,10 +270,11 @@ class StopWorker:
 
 @dataclass(frozen=True)
 class After:
-    """Let an event happen after so many seconds of the platform."""
+    """Let an event happen after so many seconds of the platform, and not before ``real`` seconds have passed."""
 
     seconds: float
     event: Event
+    real: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,10 @@ from airflow_provider.agent_platform.emulator.texts import Exit
 CRASHES = frozenset({6, 134, 11, 139})
 """SIGABRT and SIGSEGV, as a process and as a custom container report them: the only exits worth a retry."""
 
+SEEN_SECONDS = 0.25
+"""Real seconds, whatever the speed, that a replica's restart is let run before a permanent failure ends the job: what
+it does in its first moments can be seen then, as on the service."""
+
 RETRY_SWITCH: Mapping[Cause, str] = {
     Cause.CRASH: "crash_retries",
     Cause.WORKER: "worker_job_retries",
@@ -111,6 +115,8 @@ class Lifecycle:
             memory.started = True
             if self.plan.primary in memory.done and memory.doomed is None:
                 self._stop(self._end(Cause.SUCCESS, State.SUCCEEDED))
+        if memory.doomed is not None and any(failed.replica == event.replica for failed in memory.failures):
+            self._shut_down_soon()
 
     # --- ends of workers ---
 
@@ -121,6 +127,9 @@ class Lifecycle:
         memory.alive.discard(replica)
         if memory.phase is Phase.STOPPING:
             self._exited_while_stopping(event.exit)
+        elif memory.doomed is not None and any(failed.replica == replica for failed in memory.failures):
+            # It has restarted and ended again: there is nothing more to see.
+            self._stop(self._doom())
         elif replica in memory.replacing:
             memory.replacing.discard(replica)
             if memory.doomed is None:
@@ -139,18 +148,28 @@ class Lifecycle:
 
     def _exited_badly(self, failed: Exit) -> None:
         memory = self.life
-        permanent = failed.reason != "Error" or failed.code in CRASHES or self._switches["exit_is_permanent"]
-        if memory.doomed is not None:
-            memory.failures.append(failed)
-        elif not permanent:
+        own = failed.reason == "Error"
+        if (
+            memory.doomed is None
+            and own
+            and failed.code not in CRASHES
+            and not self._switches["exit_is_permanent"]
+        ):
             self._worker_failed(failed.replica, "exit")
-        else:
-            memory.failures.append(failed)
-            cause = Cause.CRASH if failed.reason == "Error" and failed.code in CRASHES else Cause.EXIT
+            return
+        if memory.doomed is None:
+            cause = Cause.CRASH if own and failed.code in CRASHES else Cause.EXIT
             memory.doomed = Verdict(cause=cause, state=State.FAILED)
-            if failed.reason == "Error":
-                self._restart(failed.replica, "exit")
-            self._do(life.After(self._switches["shutdown_delay_seconds"], life.ShutdownDue(memory.run)))
+        memory.failures.append(failed)
+        if own:
+            # The shutdown is due when the restart has been seen: _worker_up asks for it.
+            self._restart(failed.replica, "exit")
+        else:
+            self._shut_down_soon()
+
+    def _shut_down_soon(self) -> None:
+        due = life.ShutdownDue(self.life.run)
+        self._do(life.After(self._switches["shutdown_delay_seconds"], due, SEEN_SECONDS))
 
     def _shutdown_due(self, event: life.ShutdownDue) -> None:
         if self.life.doomed is not None and event.run == self.life.run and self.life.phase in _WITH_WORKERS:
@@ -206,7 +225,8 @@ class Lifecycle:
     def movable(self, replica: str) -> bool:
         """Whether a replica runs and is not being moved already."""
         memory = self.life
-        return memory.phase in _WITH_WORKERS and replica in memory.alive and replica not in memory.replacing
+        there = replica in memory.alive and replica not in memory.replacing
+        return there and memory.phase in _WITH_WORKERS and memory.doomed is None
 
     def _worker_failed(self, replica: str, reason: str) -> None:
         """A failure that is no common error: the worker restarts, then the whole job, then it is over."""
@@ -237,13 +257,17 @@ class Lifecycle:
         )
         self._start(replica, new_machine=new_machine)
 
+    def _interruptible(self) -> bool:
+        # Once a replica has failed for good, nothing else decides how the run ends.
+        return self.life.phase in _BEFORE_STOP and self.life.doomed is None
+
     def _preempted(self, event: life.Preempted) -> None:
-        if self.life.phase in _BEFORE_STOP:
+        if self._interruptible():
             self._note("fault", fault="preempt", run=self.life.run)
             self._stop(self._retry(Cause.PREEMPTED))
 
     def _internal_error(self, event: life.InternalError) -> None:
-        if self.life.phase in _BEFORE_STOP:
+        if self._interruptible():
             self._note("fault", fault="internal_error", run=self.life.run)
             self._stop(self._retry(Cause.INTERNAL))
 
