@@ -160,3 +160,52 @@ def test_a_refused_spec_reads_as_the_service_words_it(gcloud: Gcloud, tmp_path: 
 def test_a_job_that_is_not_there_is_not_found(gcloud: Gcloud) -> None:
     done = gcloud("custom-jobs", "describe", "1234567890123456789", ok=False)
     assert "NOT_FOUND" in done.stderr
+
+
+def test_hp_tuning_jobs(gcloud: Gcloud, emulator: Emulator, tmp_path: Path) -> None:
+    emulator.control.reset()
+    report = (
+        "import json, os, sys; "
+        "print('trial with', *sys.argv[1:]); "
+        "open(os.environ['CLOUD_ML_HP_METRIC_FILE'], 'w').write("
+        "json.dumps({'timestamp': 1.0, 'trial': '1', 'loss': '0.5', 'global_step': '1', 'checkpoint_path': ''}))"
+    )
+    spec = json.loads(write_spec(tmp_path / "job.yaml", sys.executable, "-c", report).read_text())
+    config = tmp_path / "tuning.yaml"
+    config.write_text(
+        json.dumps(
+            {
+                "studySpec": {
+                    "metrics": [{"metricId": "loss", "goal": "MINIMIZE"}],
+                    "parameters": [{"parameterId": "n", "integerValueSpec": {"minValue": 1, "maxValue": 2}}],
+                },
+                "trialJobSpec": spec,
+            }
+        )
+    )
+    done = gcloud(
+        "hp-tuning-jobs",
+        "create",
+        "--display-name=tuning",
+        f"--config={config}",
+        "--max-trial-count=2",
+        "--parallel-trial-count=1",
+        "--algorithm=grid-search",
+        "--format=json",
+    )
+    made = json.loads(done.stdout)
+    wait_for_end(emulator, made["name"])
+    described = json.loads(gcloud("hp-tuning-jobs", "describe", made["name"], "--format=json").stdout)
+    assert described["state"] == "JOB_STATE_SUCCEEDED"
+    assert [trial["finalMeasurement"]["metrics"] for trial in described["trials"]] == [
+        [{"metricId": "loss", "value": 0.5}]
+    ] * 2
+    listed = json.loads(gcloud("hp-tuning-jobs", "list", "--format=json").stdout)
+    assert [job["name"] for job in listed] == [made["name"]]
+    time.sleep(SETTLED_SECONDS)
+    logs = gcloud("hp-tuning-jobs", "stream-logs", made["name"], "--polling-interval=1").stdout
+    assert [line.split("\t")[3] for line in logs.splitlines() if "workerpool0-0" in line] == [
+        "trial with --n=1",
+        "trial with --n=2",
+    ]
+    gcloud("hp-tuning-jobs", "cancel", made["name"])

@@ -63,3 +63,12 @@ def test_the_sdk_runs_fails_cancels_and_deletes_custom_jobs(run: Any) -> None:
     assert seen["cancelled"]["state"] == "JOB_STATE_CANCELLED"
     assert "code: 1" in seen["cancelled"]["message"]
     assert seen["cancelled"]["left"] == []
+
+
+def test_the_sdk_runs_a_tuning_job(run: Any) -> None:
+    seen = run("--tuning")["tuning"]
+    assert seen["state"] == "JOB_STATE_SUCCEEDED"
+    assert [trial["id"] for trial in seen["trials"]] == ["1", "2", "3", "4"]
+    assert {trial["state"] for trial in seen["trials"]} == {"SUCCEEDED"}
+    for trial in seen["trials"]:
+        assert trial["loss"] == pytest.approx((trial["x"] - 2) ** 2)
