@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.laptop import Laptop
+from tests.harness.laptop import DAGS, Laptop
 from tests.harness.postgres import PostgresServer, find_binaries
 
 _HERE = Path(__file__).parent
@@ -34,21 +34,45 @@ def postgres_server() -> Iterator[PostgresServer]:
         yield server
 
 
-@pytest.fixture(scope="session", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def laptop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laptop]:
-    """Airflow in four processes, the emulator and a storage emulator; once on SQLite, once on PostgreSQL."""
-    database_url = None
-    if request.param == "postgres":
-        server: PostgresServer = request.getfixturevalue("postgres_server")
-        database_url = server.create_database("airflow")
-    root = tmp_path_factory.mktemp(f"laptop {request.param}")
-    with Laptop(root, database_url=database_url) as laptop:
+@pytest.fixture(scope="session")
+def sqlite_laptop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laptop]:
+    """Airflow in four processes on SQLite, the emulator and a storage emulator."""
+    root = tmp_path_factory.mktemp("laptop sqlite")
+    with Laptop(root, dags_folder=_all_dags(root)) as laptop:
         yield laptop
+
+
+@pytest.fixture(scope="session")
+def postgres_laptop(
+    postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Laptop]:
+    """The same on PostgreSQL, also for tests that load all of it at once."""
+    root = tmp_path_factory.mktemp("laptop postgres")
+    url = postgres_server.create_database("airflow")
+    with Laptop(root, dags_folder=_all_dags(root), database_url=url) as laptop:
+        yield laptop
+
+
+@pytest.fixture(scope="session", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def laptop(request: pytest.FixtureRequest) -> Laptop:
+    """The whole set-up, once on SQLite and once on PostgreSQL."""
+    found: Laptop = request.getfixturevalue(f"{request.param}_laptop")
+    return found
+
+
+def _all_dags(root: Path) -> Path:
+    """Return one folder with the examples and the DAGs that only tests run."""
+    folder = root / "dags"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "examples").symlink_to(DAGS)
+    (folder / "tests").symlink_to(_HERE / "dags")
+    return folder
 
 
 @pytest.fixture(autouse=True)
 def _clean_emulator(request: pytest.FixtureRequest) -> Iterator[None]:
     """Forget the jobs and faults of one test before the next."""
     yield
-    if "laptop" in request.fixturenames:
-        request.getfixturevalue("laptop").services.api.reset()
+    for name in ("sqlite_laptop", "postgres_laptop", "laptop"):
+        if name in request.fixturenames:
+            request.getfixturevalue(name).services.api.reset()

@@ -95,6 +95,8 @@ class TrainingJobBaseOperator(BaseOperator):
     :param impersonation_chain: service account, or chain of them, to act as.
     :param deferrable: wait in the triggerer (default), or in the worker.
     :param poll_interval: seconds between two looks at the job. Default: 30.
+    :param retry_policy: Default: ours, which follows the decision. Your own wins.
+    :param retry_delay: between two tries. Default: a back-off by the kind of failure, with jitter.
     :raises ValueError: at DAG parse, for everything that can be known to be wrong then.
     """
 
@@ -145,10 +147,13 @@ class TrainingJobBaseOperator(BaseOperator):
         deferrable: bool = True,
         poll_interval: Duration = 30.0,
         retry_policy: RetryPolicy | None = None,
+        retry_delay: Duration | None = None,
         **kwargs: Any,
     ) -> None:
-        # default_args have been merged in by now, so that a delay in them counts as the user's own.
-        self.user_retry_delay = optional_duration(kwargs.get("retry_delay"))
+        # Named here so that Airflow fills it from default_args too: a user's own delay wins over ours.
+        self.user_retry_delay = optional_duration(retry_delay)
+        if self.user_retry_delay is not None:
+            kwargs["retry_delay"] = self.user_retry_delay
         super().__init__(retry_policy=retry_policy or TrainingRetryPolicy(), **kwargs)
         self.project_id = project_id
         self.region = region
