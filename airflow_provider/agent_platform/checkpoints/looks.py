@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import re
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -144,6 +145,12 @@ def shared_look(
         if look.users == 0:
             looks.pop(place, None)
             look.close()
+
+
+def gist(problem: str) -> str:
+    """Return a problem without its numbers: the next look may count other objects, and it is still the
+    same problem."""
+    return re.sub(r"[\d,.:+T-]*\d", "#", problem)
 
 
 def seconds_ago(seconds: float) -> float:

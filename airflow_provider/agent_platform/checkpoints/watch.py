@@ -13,7 +13,14 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 
 import pendulum
 
-from airflow_provider.agent_platform.checkpoints.looks import Place, Prepare, Scan, seconds_ago, shared_look
+from airflow_provider.agent_platform.checkpoints.looks import (
+    Place,
+    Prepare,
+    Scan,
+    gist,
+    seconds_ago,
+    shared_look,
+)
 from airflow_provider.agent_platform.checkpoints.store import CheckpointScan, scan
 from airflow_provider.agent_platform.checkpoints.store.base import ClientFactory, utc_now
 
@@ -101,8 +108,8 @@ class AgeWatch:
         return text
 
     def _once(self, level: int, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
+        if gist(text) not in self._said:
+            self._said.add(gist(text))
             self._log(level, text)
 
 

@@ -6,9 +6,9 @@ the wait goes on while deferred is in ``triggers.checkpoint``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import pendulum
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
@@ -24,12 +24,15 @@ from airflow_provider.agent_platform.triggers.checkpoint import (
     CheckpointEvent,
     CheckpointTrigger,
     enough,
+    moment_of,
     parse_event,
 )
 from airflow_provider.agent_platform.triggers.trouble import is_gone
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from airflow_provider.agent_platform.hooks.training_job import JobMessage
 
 
 class CheckpointNotReachedError(AirflowException):
@@ -92,6 +95,9 @@ class CheckpointSensor(BaseSensorOperator):
     )
     ui_color = "#e8f0fe"
 
+    hook_factory: ClassVar[Callable[..., TrainingJobHook]] = TrainingJobHook
+    """What reads the job and makes the storage client; replaced by tests."""
+
     def __init__(
         self,
         *,
@@ -121,8 +127,10 @@ class CheckpointSensor(BaseSensorOperator):
         """Look once; then wait deferred, or poke."""
         if not self.deferrable:
             return super().execute(context)
-        step, since = self._wanted(context)
-        if event := self._look(step, since):
+        with self._hook() as hook:
+            step, since = self._wanted(context, hook)
+            event = self._look(hook, step, since)
+        if event:
             return self._end(context, event)
         self.defer(
             trigger=CheckpointTrigger(
@@ -141,15 +149,15 @@ class CheckpointSensor(BaseSensorOperator):
 
     def poke(self, context: Context) -> bool | PokeReturnValue:
         """Look once, when the sensor is not deferrable."""
-        step, since = self._wanted(context)
-        event = self._look(step, since)
+        with self._hook() as hook:
+            event = self._look(hook, *self._wanted(context, hook))
         return PokeReturnValue(True, self._end(context, event)) if event else False
 
     def execute_complete(self, context: Context, event: Any = None) -> dict[str, Any]:
         """Return the checkpoint that the trigger found, or fail for what it found instead."""
         return self._end(context, parse_event(event))
 
-    def _wanted(self, context: Context) -> tuple[int | None, pendulum.DateTime | None]:
+    def _wanted(self, context: Context, hook: TrainingJobHook) -> tuple[int | None, pendulum.DateTime | None]:
         """Return the step and the moment to wait for, from rendered arguments."""
         if not self.base_output_directory:
             raise ValueError("base_output_directory is empty: give the one of the training")
@@ -158,12 +166,13 @@ class CheckpointSensor(BaseSensorOperator):
             return step, _moment(self.newer_than)
         if step is not None:
             return step, None
-        if self.job_name:
-            return None, pendulum.instance(cast(datetime, self._hook().get(self.job_name).create_time))
+        if self.job_name and (job := self._job(hook)):
+            return None, pendulum.instance(cast(datetime, job.create_time))
         return None, pendulum.instance(context["dag_run"].run_after)
 
-    def _look(self, step: int | None, since: pendulum.DateTime | None) -> CheckpointEvent | None:
-        hook = self._hook()
+    def _look(
+        self, hook: TrainingJobHook, step: int | None, since: pendulum.DateTime | None
+    ) -> CheckpointEvent | None:
         # The job is read first: what it wrote before its end is then seen by the look that follows.
         end = self._end_of_job(hook)
         found = scan(
@@ -177,15 +186,21 @@ class CheckpointSensor(BaseSensorOperator):
             return CheckpointEvent.of(end.type, found.newest, job_state=end.job_state, message=end.message)
         return None
 
+    def _job(self, hook: TrainingJobHook) -> JobMessage | None:
+        """Return the job, None when it is gone."""
+        try:
+            return hook.get(str(self.job_name))
+        except Exception as error:
+            if is_gone(error):
+                return None
+            raise
+
     def _end_of_job(self, hook: TrainingJobHook) -> CheckpointEvent | None:
         if not self.job_name:
             return None
-        try:
-            job = hook.get(self.job_name)
-        except Exception as error:
-            if is_gone(error):
-                return CheckpointEvent(type=JOB_LOST, message=f"there is no job {self.job_name}")
-            raise
+        job = self._job(hook)
+        if job is None:
+            return CheckpointEvent(type=JOB_LOST, message=f"there is no job {self.job_name}")
         state = int(job.state)
         if not is_end(state):
             return None
@@ -231,7 +246,7 @@ class CheckpointSensor(BaseSensorOperator):
         return text
 
     def _hook(self) -> TrainingJobHook:
-        return TrainingJobHook(gcp_conn_id=self.gcp_conn_id, impersonation_chain=self.impersonation_chain)
+        return self.hook_factory(gcp_conn_id=self.gcp_conn_id, impersonation_chain=self.impersonation_chain)
 
 
 def _step(value: object) -> int | None:
@@ -251,9 +266,4 @@ def _moment(value: datetime | str) -> pendulum.DateTime:
         if value.tzinfo is None:
             raise ValueError(f"newer_than is {value!r} without a time zone: give an aware time")
         return pendulum.instance(value)
-    moment = pendulum.parse(value)
-    if not isinstance(moment, pendulum.DateTime):
-        raise ValueError(
-            f"newer_than is {value!r}: give a date and time in ISO 8601, e.g. 2026-11-30T06:00:00Z"
-        )
-    return moment
+    return moment_of(value)

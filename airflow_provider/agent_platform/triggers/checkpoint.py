@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 import pendulum
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider.agent_platform.checkpoints.looks import Place, seconds_ago, shared_look
+from airflow_provider.agent_platform.checkpoints.looks import Place, gist, seconds_ago, shared_look
 from airflow_provider.agent_platform.checkpoints.store import CheckpointScan, FoundCheckpoint
 from airflow_provider.agent_platform.hooks.training_job import TrainingJobHook
 from airflow_provider.agent_platform.policy.states import is_end, state_name
@@ -202,7 +202,7 @@ class CheckpointTrigger(BaseTrigger):
         yield TriggerEvent(event.to_dict())  # type: ignore[no-untyped-call]
 
     async def _wait(self, hook: TrainingJobHook) -> CheckpointEvent:
-        newer_than = _moment(self.newer_than)
+        newer_than = moment_of(self.newer_than) if self.newer_than else None
         chain = self.impersonation_chain
         said: set[str] = set()
         self.log.info(
@@ -231,8 +231,8 @@ class CheckpointTrigger(BaseTrigger):
                 found = await shared.look(not_before=seconds_ago(fresh))
                 if checkpoint := enough(found, self.min_step, newer_than):
                     return CheckpointEvent.of(REACHED, checkpoint)
-                if found.problem and found.problem not in said:
-                    said.add(found.problem)
+                if found.problem and gist(found.problem) not in said:
+                    said.add(gist(found.problem))
                     self.log.warning(
                         "Waiting for a checkpoint below %s: %s", self.base_output_directory, found.problem
                     )
@@ -266,10 +266,17 @@ class CheckpointTrigger(BaseTrigger):
         return CheckpointEvent(type=JOB_ENDED, job_state=state_name(state), message=message or None)
 
 
-def _moment(text: str | None) -> pendulum.DateTime | None:
-    if text is None:
-        return None
-    moment = pendulum.parse(text)
+def moment_of(text: str) -> pendulum.DateTime:
+    """Read `newer_than`.
+
+    :raises ValueError: it is no date with a time; says what to give.
+    """
+    try:
+        moment = pendulum.parse(text)
+    except ValueError:
+        moment = None
     if not isinstance(moment, pendulum.DateTime):
-        raise ValueError(f"newer_than {text!r} is no date and time in ISO 8601, e.g. 2026-11-30T06:00:00Z")
+        raise ValueError(
+            f"newer_than is {text!r}: give a date and time in ISO 8601, e.g. 2026-11-30T06:00:00Z"
+        )
     return moment
