@@ -324,6 +324,19 @@ def test_a_checkpoint_of_several_files_is_moved_with_all_of_them(server: Storage
     assert server.names() == [f"models/a run/discarded/77/{name}" for name in names]
 
 
+def test_an_empty_directory_is_moved_aside_too(server: StorageServer, tmp_path: Path) -> None:
+    server.put("models/a run/checkpoints/checkpoint-9/", text="")
+    (tmp_path / "checkpoints" / "checkpoint-9" / "deep").mkdir(parents=True)
+    for base in (BASE, str(tmp_path)):
+        found = scan(base, server.client)
+        assert discard_incomplete(base, found.incomplete_newer, "77", server.client) == [
+            f"{base}/discarded/77/checkpoint-9"
+        ]
+        assert scan(base, server.client).incomplete_newer == ()
+    assert server.names() == ["models/a run/discarded/77/checkpoint-9/"]
+    assert (tmp_path / "discarded" / "77" / "checkpoint-9" / "deep").is_dir()
+
+
 def test_nothing_is_deleted_when_a_copy_fails(server: StorageServer) -> None:
     plain(server, 200, complete=False)
     server.put("models/a run/checkpoints/checkpoint-200/other.bin")

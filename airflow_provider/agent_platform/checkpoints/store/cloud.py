@@ -214,8 +214,8 @@ class CloudStore(CheckpointStore):
         return float((self._deadline - self._now()).total_seconds())
 
     def _name(self, name: str, *, directory: bool = False) -> str:
-        full = "/".join(part for part in (self.path, name.strip("/")) if part)
-        return f"{full}/" if directory and full else full
+        full = "/".join(part for part in (self.path, name.lstrip("/")) if part)
+        return f"{full}/" if directory and full and not full.endswith("/") else full
 
 
 def _default_client() -> Any:

@@ -46,11 +46,8 @@ def discard_incomplete(
         if checkpoint.complete:
             raise ValueError(f"{checkpoint.uri} is complete: only incomplete checkpoints are moved aside")
         for part in checkpoint.parts:
-            names = [
-                f"{part}/{item.name}"
-                for item in store.list(f"{CHECKPOINTS}/{part}")
-                if not item.name.endswith("/")
-            ] or [part]
+            # Empty directories too: a framework that resumes from the highest name would take one.
+            names = [f"{part}/{item.name}" for item in store.list(f"{CHECKPOINTS}/{part}")] or [part]
             copied = [(name, store.copy(f"{CHECKPOINTS}/{name}", f"{target}/{name}")) for name in names]
             for name, mark in copied:
                 store.remove(f"{CHECKPOINTS}/{name}", mark)

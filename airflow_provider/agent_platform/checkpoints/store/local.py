@@ -65,6 +65,9 @@ class LocalStore(CheckpointStore):
         """Copy a file and compare the sizes. A rename would do on one disk, but not on a mounted bucket."""
         source, copy = self.path / name, self.path / target
         try:
+            if source.is_dir():  # an empty one
+                copy.mkdir(parents=True, exist_ok=True)
+                return None
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, copy)
             before, after = source.stat(), copy.stat()
@@ -78,9 +81,12 @@ class LocalStore(CheckpointStore):
         """Delete a file that was not written since it was copied, and the directories that this empties."""
         path = self.path / name
         try:
-            if path.stat().st_mtime_ns != copied:
+            if copied is None:
+                path.rmdir()
+            elif path.stat().st_mtime_ns != copied:
                 return
-            path.unlink()
+            else:
+                path.unlink()
             for parent in path.parents:
                 if parent == self.path or any(parent.iterdir()):
                     return
