@@ -7,6 +7,7 @@ and exit code 2, when it cannot start. It ends on SIGTERM and SIGINT, and ends i
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import signal
 import sys
@@ -127,6 +128,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda number, frame: ended.set())
     server.warn_if_open()
+    # Full collections walk every job there is, and hold up calls for that long; jobs are freed without them.
+    gc.freeze()
+    gc.set_threshold(10_000, 100, 1_000)
     host = f"[{config.host}]" if ":" in config.host else config.host
     print(
         f"Agent Platform emulator ready: gRPC {host}:{server.port}, REST http://{host}:{server.rest_port}",

@@ -221,7 +221,7 @@ class Engine:
             stale = memory.run != effect.run or memory.phase not in (Phase.STARTING, Phase.RUNNING)
             if self._closed or self._jobs.get(job.row.id) is not job or stale:
                 return
-            if job.cluster is None:
+            if job.cluster is None and self.runner.wants_addresses:
                 job.cluster = self._ports.take(job.lifecycle.plan.replicas)
             launch = launch_of(
                 job,
@@ -254,9 +254,7 @@ class Engine:
         del self._jobs[row.id]
         for timer in job.timers:
             timer.cancel()
-        if job.cluster is not None:
-            self._ports.give_back(job.cluster)
-            self.runner.forget(row.id)
+        self._release(job)
         row.life = None
         if verdict.code:
             name = "cancel_error_delay_seconds" if verdict.state is State.CANCELLED else "error_delay_seconds"
@@ -269,6 +267,12 @@ class Engine:
         self.store.save(row, row.state)
         self.delete_if_asked(row)
         self.give_back_quota(row.id)
+
+    def _release(self, job: LiveJob) -> None:
+        if job.cluster is not None:
+            self._ports.give_back(job.cluster)
+        if job.workers:
+            self.runner.forget(job.row.id)
 
     # --- what is written ---
 
@@ -425,9 +429,7 @@ class Engine:
         for job in jobs:
             for _, worker in job.workers.values():
                 worker.stop(0)
-            if job.cluster is not None:
-                self.runner.forget(job.row.id)
-                self._ports.give_back(job.cluster)
+            self._release(job)
         self.runner.drain()
 
     def close(self) -> None:

@@ -86,20 +86,21 @@ def plan_of(row: Row, spec: Any, config: Config, quota_refused: tuple[str, ...] 
 def launch_of(
     job: LiveJob, config: Config, replica: str, *, run: int, attempt: int, new_machine: bool
 ) -> Launch:
-    """One start of a replica."""
+    """One start of a replica; without addresses, which simulated workers do not need, without the service's variables."""
     row, spec = job.row, job.spec
-    assert job.cluster is not None
     number, _ = environment.split_replica(replica)
     pool = spec.worker_pool_specs[number]
-    service = environment.service_variables(
-        spec,
-        job_id=row.id,
-        project=row.project,
-        region=row.region,
-        replica=replica,
-        cluster=job.cluster,
-        child=job.child,
-    )
+    service: dict[str, str] = {}
+    if job.cluster is not None:
+        service = environment.service_variables(
+            spec,
+            job_id=row.id,
+            project=row.project,
+            region=row.region,
+            replica=replica,
+            cluster=job.cluster,
+            child=job.child,
+        )
     user = environment.expand(environment.user_variables(pool), service)
     machine = catalog.machine_type(pool.machine_spec.machine_type)
     limit = int(machine.allocatable_bytes * config.memory_scale) if machine is not None else 0
@@ -117,7 +118,7 @@ def launch_of(
         memory_limit=limit,
         packages=tuple(package.package_uris) if package.python_module else (),
         keep_directory=attempt > 0 and not new_machine,
-        progress_key=f"{service.get('AIP_CHECKPOINT_DIR', row.id)}#{replica}",
+        progress_key=f"{spec.base_output_directory.output_uri_prefix or row.id}#{replica}",
     )
 
 

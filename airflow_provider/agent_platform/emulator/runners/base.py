@@ -72,6 +72,9 @@ class Handle(Protocol):
 class Runner(Protocol):
     """Starts workers."""
 
+    wants_addresses: bool
+    """Whether its workers need ports and the environment that names them."""
+
     def start(self, launch: Launch, listener: Listener) -> Handle:
         """Start one; answers at once, never calls the listener before it has answered."""
 

@@ -46,6 +46,8 @@ logger = logging.getLogger(__name__)
 class ProcessRunner:
     """Starts workers as processes."""
 
+    wants_addresses = True
+
     def __init__(self, clock: BaseClock, *, storage_host: str | None = None, token: str = "") -> None:
         """:param token: value of :data:`MARKER`, also found in the name of the directory."""
         self._clock = clock

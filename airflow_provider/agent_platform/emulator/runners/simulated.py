@@ -21,6 +21,8 @@ from airflow_provider.agent_platform.emulator.texts import Exit
 class SimulatedRunner:
     """Starts timers."""
 
+    wants_addresses = False
+
     def __init__(self, clock: BaseClock) -> None:
         self._clock = clock
         self._closed = False
