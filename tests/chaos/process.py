@@ -6,18 +6,17 @@ Imported by the fork server, so that a process costs a fork and not the import o
 from __future__ import annotations
 
 import os
-from types import SimpleNamespace
 from typing import Any
 
 import google.cloud.aiplatform_v1  # noqa: F401 - imported before the fork, or each process would pay a second for it
 from airflow.sdk import DAG
-from airflow.sdk.bases.operator import ExecutorSafeguard
 from airflow.sdk.definitions.retry_policy import RetryAction
 from airflow.sdk.exceptions import TaskDeferred
 
 from airflow_provider.agent_platform.operators import points, submission
 from airflow_provider.agent_platform.operators.custom_job import CustomJobOperator
 from tests.chaos.world import die
+from tests.operators.context import context_of
 
 CONNECTION = '{"conn_type": "google_cloud_platform", "extra": {"project": "chaos", "region": "us-central1"}}'
 
@@ -45,20 +44,10 @@ def main(task: dict[str, Any], sender: Any) -> None:
 def _step(task: dict[str, Any]) -> dict[str, Any]:
     with DAG("chaos", schedule=None):
         operator = CustomJobOperator(task_id="train", retries=task["retries"], **task["arguments"])
-    ti = SimpleNamespace(
-        dag_id="chaos",
-        run_id=task["run_id"],
-        task_id="train",
-        map_index=-1,
-        try_number=task["try_number"],
-        max_tries=task["max_tries"],
-        start_date=None,
-        task=operator,
-        xcom_push=lambda **_: None,
-        xcom_pull=lambda **_: None,
+    context = context_of(
+        operator, run_id=task["run_id"], try_number=task["try_number"], max_tries=task["max_tries"]
     )
-    context: Any = {"ti": ti, "task": operator}
-    ExecutorSafeguard.tracker.set(operator)
+    ti = context["ti"]
     try:
         if task["method"] == "execute":
             result = operator.execute(context)
