@@ -41,6 +41,18 @@ def test_the_example_of_the_documents(capsys: pytest.CaptureFixture[str]) -> Non
     )
 
 
+def test_all_replicas_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    message = exited(1, "ps 0", " ") + exited(1, "ps 1", "")
+
+    assert said(capsys, "--state", "FAILED", "--message", message)["replicas"] == "ps 0, ps 1"
+
+
+def test_a_region_is_not_needed_to_ask_about_others(capsys: pytest.CaptureFixture[str]) -> None:
+    facts = said(capsys, "--state", "FAILED", "--message", STOCKOUT, "--fallback-region", "us-west1")
+
+    assert facts["reason"].endswith("at once, in us-west1")
+
+
 def test_a_ladder_turns_out_of_memory_into_a_requeue(capsys: pytest.CaptureFixture[str]) -> None:
     facts = said(
         capsys, "--state", "FAILED", "--message", LOW_ON_MEMORY, "--machine-type", "m4", "--ladder", "m4", "--ladder", "m8"
@@ -275,6 +287,24 @@ def test_the_numbers_are_those_of_a_real_ledger() -> None:
     assert (told.decision.runs_happened, told.decision.runs_charged, told.decision.budget_left) == (7, 0, 4)
     assert told.decision.placement is not None
     assert told.decision.placement.region == "us-east1"
+
+
+def test_what_is_decided_on_is_what_was_asked_about() -> None:
+    evidence = FailureEvidence(
+        state=JobState.FAILED,
+        code=8,
+        message=STOCKOUT,
+        strategy="SPOT",
+        ever_started=True,
+        region="us-east1",
+        disable_retries=True,
+    )
+
+    told = explain(evidence, retries=1, now=T0)
+    assert told.outcome.code == 8
+    assert told.outcome.region == "us-east1"
+    assert told.decision.at is not None
+    assert told.decision.at > T0
 
 
 def test_a_failed_read_leaves_the_job_live() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from airflow_provider.agent_platform.policy.failures import FAILURES, FailureKind
+from airflow_provider.agent_platform.policy.failures import FAILURES, EndedBy, FailureKind
 from airflow_provider.agent_platform.policy.page import failures_page
 from airflow_provider.agent_platform.policy.row import FailureRow
 from airflow_provider.agent_platform.policy.states import JobState
@@ -93,6 +94,8 @@ def test_no_condition_is_told_as_its_opposite() -> None:
         source="s",
     )
 
+    both = frozenset({EndedBy.LOST, EndedBy.RUN_TIMEOUT})
+    assert conditions_of(replace(BY_ID["lost"], ended_by=both)) == "we saw lost, run_timeout"
     assert conditions_of(row) == (
         "state FAILED; not: cancelled by us; not: ran for its whole timeout; not: no error text"
     )

@@ -212,6 +212,10 @@ def test_a_success_can_be_told_too() -> None:
     )
 
 
+def test_a_single_replica_is_not_listed() -> None:
+    assert "All that failed" not in failure_message(an_outcome(exited(1)), decided(a_job()))
+
+
 def test_a_job_without_a_region_is_named_alone() -> None:
     assert f"\nJob: {NAME}\n" in failure_message(an_outcome("x"), decided(a_job_of(K.UNKNOWN)), job_name=NAME)
 

@@ -175,12 +175,10 @@ class _Case:
             return Action.REQUEUE, "the job of an earlier try was cancelled"
         if CLIMBS.get(kind) is Climb.MACHINE and self._placement() is None:
             return Action.FAIL, f"{default.why}, and machine_types has no larger one left"
-        if self.progress is Progress.ADVANCED:
-            further = default.advanced is not default.action
-            return default.advanced, default.why + (
-                ", but it got further than where it started" if further else ""
-            )
-        if default.action is Action.REQUEUE and self.outcome.runs_charged:
+        advanced = self.progress is Progress.ADVANCED
+        if advanced and default.free_if_advanced:
+            return Action.REQUEUE, f"{default.why}, but it got further than where it started"
+        if not advanced and default.action is Action.REQUEUE and self.outcome.runs_charged:
             # A requeue costs nothing, so what is charged cannot be one: a job that ran before it lost its machines.
             return Action.RETRY, f"{default.why} for a job that had started"
         return default.action, default.why

@@ -74,7 +74,9 @@ def meaning_of(exit_code: int, signal: str | None = None) -> str:
     """
     name = signal or signal_of(exit_code)
     if name is not None:
-        phrase = next((words for known, words in SIGNALS.values() if known == name), "ended by a signal")
+        phrase = next(
+            (words for its_name, words in SIGNALS.values() if its_name == name), "ended by a signal"
+        )
         return f"{exit_code} = {phrase} ({name})"
-    phrase = _MEANINGS.get(exit_code, "")
-    return f"{exit_code} = {phrase}" if phrase else str(exit_code)
+    known = _MEANINGS.get(exit_code)
+    return f"{exit_code} = {known}" if known else str(exit_code)

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import pendulum
 
-from airflow_provider.agent_platform.policy.decide import Budget, Decision, Refusals, decide
+from airflow_provider.agent_platform.policy.decide import Budget, Decision, decide
 from airflow_provider.agent_platform.policy.failures import FAILURES, FailureEvidence, classify
 from airflow_provider.agent_platform.policy.job import JobRecord
 from airflow_provider.agent_platform.policy.kinds import EndedBy, FailurePhase
@@ -28,7 +28,7 @@ from airflow_provider.agent_platform.policy.placement import PlacementOptions
 from airflow_provider.agent_platform.policy.progress import UNKNOWN_STEP, Progress, Step
 from airflow_provider.agent_platform.policy.report import evidence_of
 from airflow_provider.agent_platform.policy.rules import FailureRule
-from airflow_provider.agent_platform.policy.states import JobState, is_live, state_name, state_of
+from airflow_provider.agent_platform.policy.states import JobState, state_name, state_of
 from airflow_provider.agent_platform.policy.table_text import terminal_table
 
 # Any steps will do: 1 before the job, 2 after it is progress, 1 after it is none.
@@ -37,6 +37,9 @@ _STEPS: dict[Progress, Step] = {
     Progress.NOT_ADVANCED: 1,
     Progress.UNKNOWN: UNKNOWN_STEP,
 }
+
+_SOME_REGION = "REGION"
+_SOME_JOB = "JOB"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,10 +120,12 @@ def explain(
     :param now: the clock.
     :raises ValueError: when the job is live: nothing follows yet.
     """
-    region = evidence.region or "REGION"
-    outcome = classify(evidence, rules)
-    records = [] if evidence.phase is FailurePhase.SUBMIT else [_record(evidence, region, machine_type, now)]
-    ledger = Ledger.of(records, newest_step=_STEPS[progress], rules=rules, now=now)
+    region = evidence.region or _SOME_REGION
+    outcome = classify(evidence)
+    # A refused submit and a failed read leave no ended job behind.
+    ended = evidence.phase is FailurePhase.JOB
+    records = [_record(evidence, region, machine_type, now)] if ended else []
+    ledger = Ledger.of(records, newest_step=_STEPS[progress], rules=rules)
     decision = decide(
         ledger,
         outcome,
@@ -129,7 +134,6 @@ def explain(
         Budget(retries=retries),
         now,
         options=PlacementOptions(regions=(region, *fallback_regions), machine_types=tuple(machine_types)),
-        refusals=Refusals() if records else Refusals(count=1, since=now),
     )
     return Explanation(outcome=outcome, decision=decision, retries=retries)
 
@@ -189,18 +193,13 @@ def _asked(given: argparse.Namespace) -> Explanation:
 def _record(
     evidence: FailureEvidence, region: str, machine_type: str | None, now: pendulum.DateTime
 ) -> JobRecord:
-    # A read that failed says nothing about the job: it is counted as the live job that it may well be.
-    ended = evidence.phase is FailurePhase.JOB
     return JobRecord(
-        name="JOB",
+        name=_SOME_JOB,
         region=region,
-        state=evidence.state if ended else JobState.RUNNING,
-        error_code=evidence.code if ended else None,
-        error_message=evidence.message if ended else None,
-        create_time=now.subtract(hours=1),
-        start_time=now.subtract(minutes=30) if evidence.ever_started else None,
-        end_time=now if ended and not is_live(evidence.state) else None,
-        resume_step=1,
+        state=evidence.state,
+        error_message=evidence.message,
+        start_time=now if evidence.ever_started else None,
+        resume_step=_STEPS[Progress.NOT_ADVANCED],
         strategy=evidence.strategy,
         machine_type=machine_type,
         disable_retries=evidence.disable_retries,

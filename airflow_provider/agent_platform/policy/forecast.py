@@ -166,7 +166,9 @@ def ours(sample: Sample, retries: int) -> Forecast:
 
 
 def _refusal(sample: Sample) -> FailureEvidence:
-    return FailureEvidence(state=0, code=sample.code, message=sample.message, phase=sample.phase)
+    return FailureEvidence(
+        state=JobState.UNSPECIFIED, code=sample.code, message=sample.message, phase=sample.phase
+    )
 
 
 def _outcome_runs(sample: Sample) -> int:

@@ -189,14 +189,13 @@ class Ledger:
         retry is not.
         """
         records = [entry.record for entry in self.entries if not entry.duplicate]
-        if not records:
-            return 0.0
-        following = [record.create_time for record in records[1:]] + [now]
         total = 0.0
-        for record, next_start in zip(records, following, strict=True):
+        next_start: pendulum.DateTime | None = now
+        for record in reversed(records):
             total += record.queued_seconds(now)
             if not record.started and record.end_time is not None and next_start is not None:
                 total += max(0.0, (next_start - record.end_time).total_seconds())
+            next_start = record.create_time
         return total
 
     def to_json(self) -> str:

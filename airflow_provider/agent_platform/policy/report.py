@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pendulum
+
 from airflow_provider.agent_platform.policy.actions import Action
 from airflow_provider.agent_platform.policy.decision import Decision
 from airflow_provider.agent_platform.policy.exit_codes import meaning_of
@@ -119,7 +121,7 @@ def evidence_of(outcome: Outcome) -> str:
 
 
 def _when(decision: Decision) -> str:
-    return decision.at.in_timezone("UTC").format("YYYY-MM-DDTHH:mm:ss[Z]") if decision.at else "now"
+    return decision.at.in_timezone(pendulum.UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if decision.at else "now"
 
 
 def _next_when(decision: Decision) -> str:

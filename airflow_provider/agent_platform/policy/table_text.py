@@ -79,8 +79,8 @@ def action_of(kind: FailureKind | None, *, charged: int = 0) -> str:
     default = ACTIONS[kind]
     if CLIMBS.get(kind) is Climb.MACHINE:
         return "REQUEUE on the next of machine_types, else FAIL"
-    if default.advanced is not default.action or (default.action is Action.REQUEUE and charged):
-        return f"{default.advanced.value} if it made progress, else {Action.RETRY.value}"
+    if default.free_if_advanced or (default.action is Action.REQUEUE and charged):
+        return "REQUEUE if it made progress, else RETRY"
     if default.waits:
         return f"{default.action.value} within queue_timeout"
     return default.action.value
