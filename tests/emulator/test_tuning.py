@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.api_core.exceptions import FailedPrecondition, InvalidArgument, MethodNotImplemented, NotFound
+from google.api_core.exceptions import (
+    FailedPrecondition,
+    InvalidArgument,
+    MethodNotImplemented,
+    NotFound,
+    ResourceExhausted,
+)
 from google.cloud.aiplatform_v1.types import CustomJob, HyperparameterTuningJob, JobState, Trial
 
 PARENT = "projects/test-project/locations/us-central1"
@@ -372,3 +378,29 @@ def test_a_child_cannot_be_told_from_another_custom_job_by_its_message(cloud: An
     listed = [one.name for one in cloud.client.list_custom_jobs(parent=PARENT)]
     assert listed == [job.trials[0].custom_job]
     assert isinstance(cloud.get(listed[0]), CustomJob)
+
+
+@pytest.mark.parametrize(("policy", "refused"), [("refuse", True), ("fail_later", False)])
+def test_over_quota_a_tuning_job_does_as_the_switch_says(fast_cloud: Any, policy: str, refused: bool) -> None:
+    cloud = fast_cloud(switches={"over_quota": policy})
+    cloud.control.set_quotas({"us-central1": {"custom_model_training_cpus": 7}})
+    body = tuning("report(1, x)", trials=2, parallel=2)
+    if refused:
+        with pytest.raises(ResourceExhausted, match=r"exceed quota limits: .*custom_model_training_cpus"):
+            submit(cloud, body)
+        return
+    job = run(cloud, body)
+    assert job.state == JobState.JOB_STATE_FAILED
+    assert job.error.code == 8
+    assert "custom_model_training_cpus" in job.error.message
+    assert not job.trials
+
+
+def test_a_reset_forgets_tuning_jobs_and_ends_their_trials(cloud: Any) -> None:
+    name = submit(cloud, tuning("time.sleep(600)", trials=2, parallel=2))
+    wait(cloud, name, lambda found: found.state == JobState.JOB_STATE_RUNNING)
+    cloud.control.reset()
+    with pytest.raises(NotFound):
+        get(cloud, name)
+    assert list(cloud.client.list_custom_jobs(parent=PARENT)) == []
+    assert run(cloud, tuning("report(1, x)", trials=1)).state == JobState.JOB_STATE_SUCCEEDED
