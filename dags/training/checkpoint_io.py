@@ -72,6 +72,12 @@ def checkpoint_dir() -> str:
     return directory
 
 
+def mounted(uri: str) -> str:
+    """Return where a worker sees a ``gs://`` URI as files: ``/gcs/<bucket>/...``. A local path stays as it
+    is."""
+    return f"/gcs/{uri[len('gs://') :]}" if uri.startswith("gs://") else uri
+
+
 @contextmanager
 def resume_from() -> Iterator[tuple[Path | None, int]]:
     """Give a local directory with the files of the checkpoint to resume from, and its step; (None, 0) for a
