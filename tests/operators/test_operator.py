@@ -53,9 +53,7 @@ def operator(seconds: float = 30, **more: Any) -> CustomJobOperator:
         },
     }
     with DAG("dag", schedule=None):
-        return CustomJobOperator(
-            task_id="train", **{"worker_pool_specs": [pool], "poll_interval": 1, **more}
-        )
+        return CustomJobOperator(task_id="train", **{"worker_pool_specs": [pool], "poll_interval": 1, **more})
 
 
 def deferred(task: CustomJobOperator, context: Any) -> TaskDeferred:

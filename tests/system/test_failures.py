@@ -183,7 +183,7 @@ def test_the_plain_mode_takes_the_same_path(ended: dict[str, Ended]) -> None:
 def test_a_queue_timeout_ends_the_wait_and_leaves_no_job(ended: dict[str, Ended]) -> None:
     found = ended["queue_timeout"]
     assert (found.task["state"], found.task["try_number"]) == ("failed", 1), found.log
-    assert "QUEUE_TIMEOUT" in found.log
+    assert "queue_timeout is 8 s" in found.log
     assert not {"QUEUED", "PENDING", "RUNNING"} & set(found.states), found.log
 
 

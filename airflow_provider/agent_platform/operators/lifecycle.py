@@ -19,7 +19,7 @@ import pendulum
 from airflow_provider.agent_platform.compat import TaskLogger
 from airflow_provider.agent_platform.hooks.api_retry import is_gone
 from airflow_provider.agent_platform.jobs.console import JobName, console_url
-from airflow_provider.agent_platform.operators import points
+from airflow_provider.agent_platform.operators import measures, points
 from airflow_provider.agent_platform.operators.preparation import Preparation
 from airflow_provider.agent_platform.operators.reader import Book, BookReader
 from airflow_provider.agent_platform.operators.request import TrainingRequest
@@ -155,8 +155,10 @@ class Lifecycle:
         points.passed(points.DECIDED)
         action = verdict.decision.action
         if not (waited and action is Action.REQUEUE):
-            # Said before the wait already.
-            self._log_verdict(verdict, last.record)
+            # Said and counted before the wait already.
+            self._log_verdict(verdict, last.record.name)
+            measures.ended(last)
+            measures.decided(verdict, last.record.region)
         if action is not Action.FAIL and _still_there(last.record):
             # A clock ended, the cancel was sent, and the job has not ended yet: no second one beside it.
             return WaitForJob(record=last.record, ledger=ledger, stale=True)
@@ -207,6 +209,7 @@ class Lifecycle:
         verdict = self.verdicts.on_refusal(ledger, error, placement, carried)
         points.passed(points.DECIDED)
         self._log_verdict(verdict, None)
+        measures.decided(verdict, placement.region)
         if verdict.decision.action is not Action.REQUEUE:
             raise self.verdicts.error(verdict, None) from error
         return WaitUntil(moment=verdict.decision.at or now, carried=carried)
@@ -255,6 +258,7 @@ class Lifecycle:
     def _succeed(self, book: Book, ledger: Ledger) -> Done:
         entry = ledger.last
         assert entry is not None
+        measures.ended(entry)
         checkpoint = self.preparation.newest_of(book)
         message = self.hook.get(entry.record.name)
         self.log.info("%s succeeded. %s", entry.record.name, console_url(entry.record.name))
@@ -336,9 +340,9 @@ class Lifecycle:
             strategy=options.strategy,
         )
 
-    def _log_verdict(self, verdict: Verdict, record: JobRecord | None) -> None:
+    def _log_verdict(self, verdict: Verdict, job_name: str | None) -> None:
         level = logging.INFO if verdict.decision.action is Action.REQUEUE else logging.WARNING
-        self.log.log(level, "%s", verdict.line(None if record is None else record.name))
+        self.log.log(level, "%s", verdict.line(job_name))
 
 
 def _due(record: JobRecord, decision: Decision) -> pendulum.DateTime | None:
