@@ -103,7 +103,9 @@ def test_progress_is_asked_for(capsys: pytest.CaptureFixture[str], progress: str
 
 
 def test_disable_retries_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    facts = said(capsys, "--state", "FAILED", "--message", INTERNAL, "--retries", "1", "--disable-retries")
+    facts = said(
+        capsys, "--state", "FAILED", "--message", INTERNAL, "--retries", "1", "--disable-retries", "--started"
+    )
 
     assert facts["decision"] == "RETRY"
     assert facts["runs"] == "1 happened at most, 1 charged, 1 of 2 left (retries=1)"

@@ -76,7 +76,7 @@ def classify(evidence: FailureEvidence, rules: Sequence[FailureRule] = ()) -> Ou
 
 
 def _limited(runs: int, row: FailureRow, evidence: FailureEvidence) -> int:
-    if evidence.disable_retries and row.runs_alone is not None:
+    if evidence.disable_retries and evidence.ever_started and row.runs_alone is not None:
         return min(runs, row.runs_alone)
     return runs
 

@@ -33,7 +33,7 @@ class FailureRow:
     :param timed_out: whether it ran for its whole ``scheduling.timeout``.
     :param empty: whether there is no error text.
     :param runs: runs of the whole job it stands for, at most: the API has no attempt counter.
-    :param runs_alone: the same where the job had ``disable_retries``; None: no difference.
+    :param runs_alone: the same for a job with ``disable_retries`` that had started; None: no difference.
     :param charged: runs it charges unless the checkpoint advanced; ``runs_alone`` limits it.
     :param hint: what a person can do.
     :param source: where the fact is from, with its mark.

@@ -180,7 +180,7 @@ FAILURES: tuple[FailureRow, ...] = (
         runs_alone=1,
         charged=3,
         hint="As a rule not the training code's fault; a wrong image URI has been seen to end so too.",
-        source="2 more attempts after an internal error (D); disable_retries (C)",
+        source="2 more attempts after an internal error (D); disable_retries counts once it had started (C)",
     ),
     FailureRow(
         id="preempted",
