@@ -47,16 +47,20 @@ class CheckpointsBeside:
         if self._arguments is None or self._task is not None:
             return
         from airflow_provider.agent_platform.checkpoints.watch import watch_checkpoints
+        from airflow_provider.agent_platform.hooks.training_job import TrainingJobHook
 
         directory, interval, gcp_conn_id, chain, log, ti = self._arguments
         identity = (gcp_conn_id, chain if chain is None or isinstance(chain, str) else tuple(chain))
+        hook = TrainingJobHook(gcp_conn_id=gcp_conn_id, impersonation_chain=chain)
         tags = {} if ti is None else {"dag_id": ti.dag_id, "task_id": ti.task_id}
         self._task = asyncio.get_running_loop().create_task(
             watch_checkpoints(
                 directory,
                 checkpoint_interval=interval,
                 running_since=running_since,
-                client_factory=lambda: _storage_client(gcp_conn_id, chain),
+                client_factory=hook.storage_client,
+                # The client is made in a thread, where a triggerer cannot read a connection.
+                prepare=hook.aload_connection,
                 identity=identity,
                 log=log,
                 tags=tags,
@@ -68,9 +72,3 @@ class CheckpointsBeside:
         if self._task is not None:
             self._task.cancel()
             self._task = None
-
-
-def _storage_client(gcp_conn_id: str, chain: str | Sequence[str] | None) -> Any:
-    from airflow_provider.agent_platform.hooks.training_job import TrainingJobHook
-
-    return TrainingJobHook(gcp_conn_id=gcp_conn_id, impersonation_chain=chain).storage_client()
