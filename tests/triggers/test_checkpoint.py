@@ -295,3 +295,30 @@ def test_importing_the_trigger_imports_no_google_client() -> None:
         "sys.exit(str(bad) if bad else 0)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_it_finds_a_checkpoint_on_a_storage_server_with_a_real_hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.checkpoints.storage import BUCKET, StorageServer
+
+    monkeypatch.undo()  # real threads
+    monkeypatch.setattr(module, "QUIET_SECONDS", 0.0)
+    with StorageServer() as server:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+
+        async def work() -> CheckpointEvent:
+            trigger = CheckpointTrigger(f"gs://{BUCKET}/x", min_step=20, poll_interval=0.2)
+            waiting = asyncio.create_task(trigger.run().__anext__())  # type: ignore[arg-type]
+            await asyncio.to_thread(
+                server.put, "x/checkpoints/checkpoint-10/a", "x/checkpoints/checkpoint-10/_SUCCESS"
+            )
+            await asyncio.sleep(0.5)
+            assert not waiting.done()
+            await asyncio.to_thread(
+                server.put, "x/checkpoints/checkpoint-20/a", "x/checkpoints/checkpoint-20/_SUCCESS"
+            )
+            event = await asyncio.wait_for(waiting, 30)
+            return parse_event(event.payload)
+
+        event = asyncio.run(work())
+    assert (event.type, event.step) == ("reached", 20)
+    assert event.uri == f"gs://{BUCKET}/x/checkpoints/checkpoint-20"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -174,19 +175,20 @@ def test_a_job_that_left_the_list_is_read_once_with_its_error() -> None:
     assert view.end_time is not None
 
 
-def test_a_late_error_wakes_the_waiter_again() -> None:
+@pytest.mark.parametrize("error", [(8, "Replicas low on memory: workerpool0."), (1, "")])
+def test_a_late_error_wakes_the_waiter_again(error: tuple[int, str]) -> None:
     service = FakeService()
 
     async def scenario() -> list[JobView | None]:
         with poller(service).subscribe(service.put(1, JobState.FAILED), interval=30) as subscription:
             first = await following(subscription, 10)
-            service.put(1, JobState.FAILED, error=(8, "Replicas low on memory: workerpool0."))
+            service.put(1, JobState.FAILED, error=error)
             return [first, await following(subscription, 60)]
 
     first, second = run(scenario())
     assert first is not None
     assert second is not None
-    assert (first.error_code, second.error_code) == (None, 8)
+    assert (first.error_code, second.error_code) == (None, error[0])
     assert first.waits_for_error
     assert not second.waits_for_error
 
@@ -478,14 +480,18 @@ def test_the_loop_and_its_logs_belong_to_no_task() -> None:
 
 def test_an_event_loop_that_went_away_takes_its_pollers_with_it() -> None:
     service = FakeService()
+    seen: list[weakref.ref[Any]] = []
 
     async def scenario() -> None:
-        poller(service).subscribe(service.put(1, JobState.RUNNING), interval=30)
+        seen.append(weakref.ref(asyncio.get_running_loop()))
+        one = poller(service)
+        seen.append(weakref.ref(one))
+        one.subscribe(service.put(1, JobState.RUNNING), interval=30)
         await asyncio.sleep(10)
 
     run(scenario())
     gc.collect()
-    assert len(poller_registry._HOMES) == 0
+    assert [reference() for reference in seen] == [None, None]
 
 
 def test_a_loop_that_is_cancelled_does_not_leave_its_waiters_for_ever() -> None:

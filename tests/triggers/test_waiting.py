@@ -96,6 +96,12 @@ def test_a_state_that_is_no_end_is_waited_through(state: int) -> None:
     assert wait(Hook((0, state), (1000, JobState.SUCCEEDED))).state == JobState.SUCCEEDED
 
 
+def test_a_job_that_has_ended_already_is_answered_at_once() -> None:
+    hook = Hook((0, JobState.SUCCEEDED))
+    wait(hook)
+    assert hook.passed == 0
+
+
 def test_polls_are_as_far_apart_as_was_asked() -> None:
     hook = Hook((0, JobState.RUNNING), (3600, JobState.SUCCEEDED))
     wait(hook, poll_interval=60)
