@@ -74,7 +74,7 @@ class Platform:
             else (v1.HyperparameterTuningJob, "hyperparameterTuningJobs")
         )
         message: Any = kind(job)
-        number = len(self.jobs) + 1
+        number = len(self.creates) + 1
         message.name = f"projects/{project_id}/locations/{region}/{collection}/{number:019d}"
         message.state = v1.JobState.JOB_STATE_PENDING
         message.create_time = self.time.now()

@@ -17,6 +17,7 @@ from airflow_provider.agent_platform.exceptions import (
     UserCodeError,
 )
 from airflow_provider.agent_platform.operators.steps import Done, Step, WaitForJob, WaitUntil
+from airflow_provider.agent_platform.triggers.events import TrainingJobEvent
 from tests.operators.setting import Setting, environment_of
 
 EXIT_1 = "The replica workerpool0-0 exited with a non-zero status of 1. Termination reason: Error."
@@ -244,6 +245,17 @@ def test_an_error_that_is_not_there_yet_is_waited_for_at_the_start_of_a_try() ->
     assert setting.platform.creates == [name]
 
 
+def test_a_live_job_with_changed_labels_is_ended_before_another_is_submitted() -> None:
+    setting = Setting()
+    name = first_job(setting)
+    setting.platform.jobs[name].labels["airflow-epoch"] = "changed"
+    step = setting.next_try().start()
+    assert isinstance(step, WaitForJob)
+    assert step.stale
+    assert setting.platform.cancels == [name]
+    assert setting.platform.creates == [name]
+
+
 class TestClear:
     def test_after_success_trains_afresh_and_ignores_the_old_checkpoints(self) -> None:
         setting = Setting(strategy="SPOT")
@@ -287,6 +299,28 @@ class TestClear:
         assert isinstance(after, WaitForJob)
         assert not after.stale
         assert len(setting.platform.creates) == 2
+
+    def test_of_a_running_job_that_is_deleted_meanwhile_trains_anew(self) -> None:
+        setting = Setting()
+        name = first_job(setting)
+        step = setting.clear().start()
+        assert isinstance(step, WaitForJob)
+        del setting.platform.jobs[name]
+        event = TrainingJobEvent(type="lost", job_name=name)
+        after = setting.lifecycle().resumed(event, stale=step.stale)
+        assert isinstance(after, WaitForJob)
+        assert after.record.name != name
+
+    def test_of_a_job_whose_end_does_not_come_gives_up_at_the_execution_timeout(self) -> None:
+        setting = Setting()
+        name = first_job(setting)
+        step = setting.clear().start()
+        assert isinstance(step, WaitForJob)
+        setting.execution_deadline = setting.platform.time.now()
+        event = TrainingJobEvent(type="execution_timeout", job_name=name, state=6)
+        with pytest.raises(TrainingJobError, match="execution_timeout"):
+            setting.lifecycle().resumed(event, stale=step.stale)
+        assert len(setting.platform.creates) == 1
 
     def test_of_a_job_that_is_being_cancelled_already_cancels_no_second_time(self) -> None:
         setting = Setting()

@@ -36,11 +36,10 @@ def emulator() -> Iterator[Emulator]:
 
 
 @pytest.fixture(autouse=True)
-def _pointed_at_it(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _pointed_at_it(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_PLATFORM_EMULATOR_HOST", emulator.grpc_target)
     monkeypatch.setenv("AIRFLOW_CONN_GOOGLE_CLOUD_DEFAULT", json.dumps(CONNECTION))
     emulator.control.reset()
-    yield
 
 
 def operator(seconds: float = 30, **more: Any) -> CustomJobOperator:
@@ -64,7 +63,7 @@ def deferred(task: CustomJobOperator, context: Any) -> TaskDeferred:
 
 def state_of(name: str) -> str:
     with TrainingJobHook() as hook:
-        return hook.get(name).state.name
+        return str(hook.get(name).state.name)
 
 
 def test_it_defers_at_once_and_says_who_owns_the_job() -> None:

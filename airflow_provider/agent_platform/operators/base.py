@@ -220,14 +220,15 @@ class TrainingJobBaseOperator(BaseOperator):
         with self._assembled(context) as assembly:
             return self._carry_out(context, assembly, assembly.lifecycle.start())
 
-    def execute_complete(self, context: Context, event: Any = None, **_: Any) -> Any:
+    def execute_complete(self, context: Context, event: Any = None, stale: bool = False, **_: Any) -> Any:
         """Go on after the wait for a job. The name is stored with deferred tasks: renaming it strands them.
 
         :param event: what the trigger sent.
+        :param stale: the job was of an earlier epoch.
         """
         parsed = parse_event(event)
         with self._assembled(context) as assembly:
-            return self._carry_out(context, assembly, assembly.lifecycle.resumed(parsed))
+            return self._carry_out(context, assembly, assembly.lifecycle.resumed(parsed, stale=stale))
 
     def execute_requeue(self, context: Context, event: Any = None, carried: Any = None, **_: Any) -> Any:
         """Go on after a wait without a job. The name is stored with deferred tasks: renaming it strands them.
@@ -265,7 +266,8 @@ class TrainingJobBaseOperator(BaseOperator):
                 notes.remember(context, step.ledger, self.log)
                 if self.deferrable:
                     self._defer_for_job(context, assembly, step)
-                step = assembly.lifecycle.resumed(self._wait_for_job(assembly, step))
+                event = self._wait_for_job(assembly, step)
+                step = assembly.lifecycle.resumed(event, stale=step.stale)
             else:
                 moment = self._next_moment(assembly, step)
                 if self.deferrable:
@@ -290,10 +292,15 @@ class TrainingJobBaseOperator(BaseOperator):
             execution_deadline=_iso(clocks.execution_deadline),
             try_number=assembly.task.try_number,
             cancel_bound=CANCEL_BOUND,
-            base_output_directory=None if step.stale else assembly.request.base_output_directory,
+            base_output_directory=self._watched_directory(assembly, step),
             checkpoint_interval=None if interval is None else interval.total_seconds(),
         )
-        self.defer(trigger=trigger, method_name="execute_complete", timeout=self._defer_timeout(assembly))
+        self.defer(
+            trigger=trigger,
+            method_name="execute_complete",
+            kwargs={"stale": step.stale},
+            timeout=self._defer_timeout(assembly),
+        )
 
     def _defer_until(self, assembly: Assembly, step: WaitUntil, moment: pendulum.DateTime) -> NoReturn:
         # Airflow's own trigger: nothing of ours has to run while no job is on the platform.
@@ -327,6 +334,12 @@ class TrainingJobBaseOperator(BaseOperator):
             run_timeout=None if limit is None else limit.total_seconds(),
             execution_deadline=assembly.task.execution_deadline,
         )
+
+    def _watched_directory(self, assembly: Assembly, step: WaitForJob) -> str | None:
+        """Where the trigger looks for checkpoints; the trials of a tuning job each have a folder of their own."""
+        if step.stale or step.record.job_type != "custom_job":
+            return None
+        return assembly.request.base_output_directory
 
     def _next_moment(self, assembly: Assembly, step: WaitUntil) -> pendulum.DateTime:
         moment = max(step.moment, utcnow().add(seconds=FIRST_EVENT_SECONDS))

@@ -92,15 +92,18 @@ class Lifecycle:
         points.passed(points.LEDGER_READ)
         return self._next(book, Carried())
 
-    def resumed(self, event: events.TrainingJobEvent) -> Step:
+    def resumed(self, event: events.TrainingJobEvent, *, stale: bool = False) -> Step:
         """Go on after a wait for a job.
 
         :param event: how the wait ended.
+        :param stale: the job was of an earlier epoch; only its end mattered.
         """
         self.job_name = event.job_name
         points.passed(points.RESUMED)
         book = self.reader.read(also=[event.job_name])
         points.passed(points.LEDGER_READ)
+        if stale:
+            return self._next(book, Carried())
         if event.type == events.REFUSED:
             raise self.verdicts.unreadable(event)
         return self._next(self._with_event(book, event), Carried(), watched=event.job_name)
@@ -251,6 +254,7 @@ class Lifecycle:
                 )
                 self._cancel(record)
             points.passed(points.STALE_CANCELLED)
+        self._check_execution_deadline()
         oldest = book.stale[0]
         self.job_name = oldest.name
         return WaitForJob(record=oldest, ledger=Ledger(), stale=True)

@@ -6,16 +6,17 @@ attributes only, so that nothing of Google's client is imported here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import pendulum
 
 from airflow_provider.agent_platform.jobs.console import JobName
-from airflow_provider.agent_platform.jobs.identity import JobLabels
+from airflow_provider.agent_platform.jobs.identity import LABEL_TI, JobLabels
 from airflow_provider.agent_platform.policy.ledger import JobRecord
 from airflow_provider.agent_platform.policy.progress import UNKNOWN_STEP, Step
+
+NO_EPOCH: Final = -1
 
 
 def record_of(message: Any) -> JobRecord:
@@ -42,7 +43,8 @@ def record_of(message: Any) -> JobRecord:
         start_time=_time(message.start_time),
         end_time=_time(message.end_time),
         update_time=_time(message.update_time),
-        epoch=labels.epoch if labels else 0,
+        # Somebody changed our labels: whatever it is, it is no job of the epoch at hand.
+        epoch=labels.epoch if labels else NO_EPOCH,
         try_number=labels.try_number if labels else 0,
         resume_step=resume_step_of(labels),
         strategy=None if strategy in (None, "STRATEGY_UNSPECIFIED") else strategy,
@@ -68,10 +70,8 @@ def resume_step_of(labels: JobLabels | None) -> Step:
 
 
 def is_ours(message: Any, *, key: str) -> bool:
-    """Whether a listed job carries the labels of this task instance, unchanged."""
-    labels: Mapping[str, str] = dict(message.labels)
-    parsed = JobLabels.parse(labels)
-    return parsed is not None and parsed.key == key
+    """Whether a listed job belongs to this task instance."""
+    return dict(message.labels).get(LABEL_TI) == key
 
 
 def _machine_type(spec: Any) -> str | None:
