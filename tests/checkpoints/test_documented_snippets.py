@@ -32,7 +32,7 @@ PYTHON = os.environ.get("CHECKPOINT_FRAMEWORKS_PYTHON", sys.executable)
 def start(
     name: str, directory: Path, *, steps: int, found: CheckpointScan | None = None
 ) -> subprocess.Popen[str]:
-    script = directory / f"{name}.py"
+    script = directory / "train.py"
     script.write_text(SNIPPETS[name])
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]

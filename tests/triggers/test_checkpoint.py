@@ -307,7 +307,7 @@ def test_it_finds_a_checkpoint_on_a_storage_server_with_a_real_hook(monkeypatch:
 
         async def work() -> CheckpointEvent:
             trigger = CheckpointTrigger(f"gs://{BUCKET}/x", min_step=20, poll_interval=0.2)
-            waiting = asyncio.create_task(trigger.run().__anext__())  # type: ignore[arg-type]
+            waiting: asyncio.Future[Any] = asyncio.ensure_future(trigger.run().__anext__())
             await asyncio.to_thread(
                 server.put, "x/checkpoints/checkpoint-10/a", "x/checkpoints/checkpoint-10/_SUCCESS"
             )

@@ -21,16 +21,16 @@ SUFFIX = ".ckpt"
 
 def lightning(directory: Directory) -> Iterator[Checkpoint]:
     """Yield every file and every directory whose name ends in ``.ckpt``."""
+    for name, child in directory.directories.items():
+        if name.endswith(SUFFIX):
+            why = _why(child)
+            yield Checkpoint(path=child.path, step=step_in(name), complete=not why, why=why, framework=NAME)
     for name, file in directory.files.items():
         if name.endswith(SUFFIX) and not name.startswith("."):
             why = "it is empty" if file.size == 0 else ""
             yield Checkpoint(
                 path=directory.join(name), step=step_in(name), complete=not why, why=why, framework=NAME
             )
-    for name, child in directory.directories.items():
-        if name.endswith(SUFFIX):
-            why = _why(child)
-            yield Checkpoint(path=child.path, step=step_in(name), complete=not why, why=why, framework=NAME)
 
 
 def _why(child: Directory) -> str:

@@ -80,6 +80,8 @@ def _look(directory: Directory, asked: Sequence[Recogniser], depth: int) -> list
         taken: set[str] = set()
         for checkpoint in recogniser(rest):
             claims = _claims(directory, checkpoint)
+            if not taken.isdisjoint(claims):
+                continue  # on Cloud Storage "x.ckpt" and "x.ckpt/..." can both be there: the first one owns the name
             found.append(_dated(directory, checkpoint, claims))
             taken |= claims
         if taken:
