@@ -68,6 +68,14 @@ def test_a_connection_of_another_type_is_refused(monkeypatch: pytest.MonkeyPatch
         load("db")
 
 
+@pytest.mark.parametrize("kind", ["generic", "google_cloud_platform"])
+def test_a_generic_connection_serves_where_googles_form_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    define(monkeypatch, "any", EXTRAS, kind=kind)
+    assert load("any").text("region") == "us-central1"
+
+
 def test_the_long_names_of_fields_are_read() -> None:
     info = ConnectionInfo(
         conn_id="g",

@@ -19,7 +19,7 @@ from airflow_provider.agent_platform.emulator.emulator import Emulator
 from airflow_provider.agent_platform.hooks import clients, connected
 from airflow_provider.agent_platform.hooks.training_job import TrainingJobHook
 from tests.hooks.samples import PROJECT, REGION, Time, custom_job
-from tests.hooks.test_wire import Token, connect, trust, use
+from tests.hooks.secured import Token, connect, trust, use
 from tests.hooks.wire import serve
 
 WHERE: dict[str, Any] = {"project_id": PROJECT, "region": REGION}

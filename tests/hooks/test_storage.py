@@ -12,7 +12,7 @@ from google.api_core import exceptions as untyped_api_errors
 from google.auth import exceptions as untyped_auth_errors
 
 from airflow_provider.agent_platform.hooks import storage
-from airflow_provider.agent_platform.hooks.errors import BucketError
+from airflow_provider.agent_platform.hooks.errors import BucketError, ConfigurationError
 from airflow_provider.agent_platform.hooks.training_job import TrainingJobHook
 
 api_errors: Any = untyped_api_errors  # their constructors are not annotated
@@ -98,6 +98,14 @@ def test_no_permission_is_not_no_bucket(error: Exception, text: str) -> None:
     client: Any = Refusing(error)
     with pytest.raises(BucketError, match=text):
         storage.check_bucket(client, "gs://there/x")
+
+
+def test_an_emulated_service_without_emulated_storage_is_a_clear_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AGENT_PLATFORM_EMULATOR_HOST", "127.0.0.1:9")
+    with pytest.raises(ConfigurationError, match="set STORAGE_EMULATOR_HOST"):
+        TrainingJobHook().check_bucket("gs://there/x")
 
 
 def test_towards_google_the_hooks_credentials_are_used() -> None:

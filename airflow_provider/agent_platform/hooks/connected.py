@@ -128,7 +128,7 @@ class ConnectedHook:
             if self._storage is None:
                 host = self.settings.storage_emulator_host
                 project = self._connection().text("project", "project_id")
-                self._storage = storage.storage_client(host, project, lambda: self._google_credentials()[0])
+                self._storage = storage.storage_client(host, project, self._storage_credentials)
             return self._storage
 
     def check_bucket(self, uri: str) -> None:
@@ -186,6 +186,17 @@ class ConnectedHook:
     def _is_emulated(self) -> bool:
         # The kind of endpoint is the same for every region.
         return endpoint_of(_ANY_REGION, self._connection(), self.settings.emulator_host).emulator
+
+    def _storage_credentials(self) -> Credentials:
+        try:
+            return self._google_credentials()[0]
+        except ConfigurationError as error:
+            if not self._is_emulated():
+                raise
+            raise ConfigurationError(
+                f"{error} The training service is emulated, Cloud Storage is not: set "
+                f"{settings.STORAGE_EMULATOR_VARIABLE} to use an emulator of it as well."
+            ) from error
 
     def _google_credentials(self) -> tuple[Credentials, str | None]:
         info = self._connection()

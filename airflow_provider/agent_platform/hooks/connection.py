@@ -18,6 +18,8 @@ from airflow_provider.agent_platform.hooks.errors import ConfigurationError
 log = logging.getLogger(__name__)
 
 DEFAULT_CONN_ID = "google_cloud_default"
+# Without Airflow's Google provider its form offers no google_cloud_platform; "generic" has the same extra fields.
+_TYPES = frozenset({None, "", "google_cloud_platform", "generic"})
 _LONG_PREFIX = "extra__google_cloud_platform__"
 
 
@@ -105,9 +107,10 @@ async def _extras(connection: Any) -> Any:
 
 def _found(conn_id: str, connection: Any, extras: Any) -> ConnectionInfo:
     kind = getattr(connection, "conn_type", None)
-    if kind not in (None, "", "google_cloud_platform", "gcpssh"):
+    if kind not in _TYPES:
         raise ConfigurationError(
-            f"Connection {conn_id!r} is of type {kind!r}: gcp_conn_id must name one of type 'google_cloud_platform'."
+            f"Connection {conn_id!r} is of type {kind!r}: gcp_conn_id must name one of type 'google_cloud_platform' "
+            "(or 'generic', where that one is not on offer)."
         )
     if not isinstance(extras, dict):
         raise ConfigurationError(f"Connection {conn_id!r}: its extra must be a JSON object.")
