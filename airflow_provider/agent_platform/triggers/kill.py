@@ -30,6 +30,9 @@ ASK_FOR: Final = 20.0
 """Seconds a question is repeated for while the answer may still change: a clear needs a second or two, on a
 busy machine some more, until its new try has taken over."""
 
+FIRST_ANSWER: Final = 120.0
+"""Seconds in which Airflow must have answered at all. The first question in a triggerer builds an application."""
+
 CANCEL_FOR: Final = 300.0
 """Seconds a cancel that fails is repeated for."""
 
@@ -96,27 +99,30 @@ async def kill(
 
 async def _settle(ti: Any, job_name: str, try_number: int) -> tuple[Verdict, str]:
     loop = asyncio.get_running_loop()
-    end = loop.time() + ASK_FOR
+    # From the first answer on: on a busy machine that alone can take half a minute.
+    end = loop.time() + FIRST_ANSWER
+    answered = False
+
+    async def ask() -> tuple[Verdict, str]:
+        nonlocal end, answered
+        task = await supervisor.task_state(ti)
+        owner = None
+        if task.exists and ownership.STATES.get(task.state) is ownership.Part.AT_WORK:
+            owner = Owner.parse(await supervisor.get_xcom(ti, OWNER_XCOM_KEY))
+        if not answered:
+            answered, end = True, loop.time() + ASK_FOR
+        last = loop.time() >= end - ASK_EVERY
+        return verdict(task, owner, try_number=try_number, job_name=job_name, last=last)
+
     asking = tenacity.AsyncRetrying(
-        # An error may be a database that is busy for a moment; it is asked again as long as an open question
-        # is.
+        # An error may be a database that is busy for a moment; it is asked again as long as an open question is.
         retry=tenacity.retry_if_exception(lambda error: not isinstance(error, supervisor.NoSupervisorError))
         | tenacity.retry_if_result(lambda answer: answer[0] is Verdict.ASK_AGAIN),
         wait=tenacity.wait_fixed(ASK_EVERY),
         stop=lambda state: loop.time() >= end,
         sleep=asyncio.sleep,
         reraise=True,
-        retry_error_callback=None,
     )
-
-    async def ask() -> tuple[Verdict, str]:
-        task = await supervisor.task_state(ti)
-        owner = None
-        if task.exists and ownership.STATES.get(task.state) is ownership.Part.AT_WORK:
-            owner = Owner.parse(await supervisor.get_xcom(ti, OWNER_XCOM_KEY))
-        last = loop.time() >= end - ASK_EVERY
-        return verdict(task, owner, try_number=try_number, job_name=job_name, last=last)
-
     answer: tuple[Verdict, str] = await asking(ask)
     return answer
 
