@@ -101,14 +101,15 @@ def _recognise(layout: str) -> dict[str, float]:
         recognise,
     )
 
-    objects = (StoredObject(name, 1000, 1.7e9) for name in names(layout))
-    memory, clock, processor = _peak_mb(), time.perf_counter(), time.process_time()
+    memory = _peak_mb()
+    newest = newest_complete(recognise(StoredObject(name, 1000, 1.7e9) for name in names(layout)))
+    figures = {"memory_mb": _peak_mb() - memory}
+    # Timed on objects that are there already: making two hundred thousand names is not what is measured.
+    objects = [StoredObject(name, 1000, 1.7e9) for name in names(layout)]
+    clock, processor = time.perf_counter(), time.process_time()
     newest = newest_complete(recognise(objects))
-    figures = {
-        "cpu_s": time.process_time() - processor,
-        "wall_s": time.perf_counter() - clock,
-        "memory_mb": _peak_mb() - memory,
-    }
+    figures["cpu_s"] = time.process_time() - processor
+    figures["wall_s"] = time.perf_counter() - clock
     if newest is None or newest.step != (STEPS - 1) * 100:
         raise AssertionError(f"{layout}: the newest complete checkpoint is {newest}")
     return figures

@@ -119,6 +119,7 @@ def _claims(directory: Directory, checkpoint: Checkpoint) -> frozenset[str]:
 
 def _dated(directory: Directory, checkpoint: Checkpoint, claims: frozenset[str]) -> Checkpoint:
     """Fill in which files belong to the checkpoint, and when one of them was last written."""
+    prefix = f"{directory.path}/" if directory.path else ""
     time = checkpoint.time
     if time is None:
         times = [directory.files[name].updated for name in claims if name in directory.files]
@@ -133,5 +134,5 @@ def _dated(directory: Directory, checkpoint: Checkpoint, claims: frozenset[str])
         time=time,
         uncertain=checkpoint.uncertain,
         claims=claims,
-        parts=tuple(sorted(directory.join(name) for name in claims)),
+        parts=tuple(sorted([prefix + name for name in claims])),
     )

@@ -18,7 +18,6 @@ from airflow_provider.agent_platform.checkpoints.recognisers.tree import Directo
 
 NAME = "tensorflow"
 
-_SHARD = re.compile(r"^data-\d+-of-\d+$")
 _TEMPORARY = re.compile(r"^(?P<prefix>.+)_temp(?:_[0-9a-f]+)?$")
 
 
@@ -36,7 +35,7 @@ def tensorflow(directory: Directory) -> Iterator[Checkpoint]:
     prefixes: dict[str, _Parts] = {}
     for name, file in directory.files.items():
         prefix, _, ending = name.rpartition(".")
-        is_shard = ending.startswith("data-") and _SHARD.match(ending) is not None
+        is_shard = ending.startswith("data-") and "-of-" in ending
         # "variables" is a part of a SavedModel: a model to serve, not a state to resume from.
         if not (is_shard or ending in ("index", "meta")) or not prefix or prefix == "variables":
             continue
@@ -73,7 +72,7 @@ def _why(directory: Directory, prefix: str, parts: _Parts) -> str:
     if not parts.shards:
         return "no data shard is there"
     counts = Counter(ending.rpartition("-")[2] for ending in parts.shards)
-    if any(count == int(total) for total, count in counts.items()):
+    if any(total.isdecimal() and count == int(total) for total, count in counts.items()):
         return ""
     total, count = counts.most_common(1)[0]
-    return f"{count} of {int(total)} data shards are there"
+    return f"{count} of {total.lstrip('0')} data shards are there"
