@@ -118,6 +118,17 @@ def test_regions_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert facts["reason"] == "there was no capacity: submitting again inside this try at once, in us-west1"
 
 
+def test_the_jobs_own_region_is_not_tried_next(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["--state", "FAILED", "--message", STOCKOUT, "--region", "us-west1"]
+    facts = said(capsys, *argv, "--fallback-region", "us-west1", "--fallback-region", "us-west4")
+
+    assert facts["reason"].endswith("at once, in us-west4")
+
+
+def test_no_retries_can_be_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, "--state", "FAILED", "--exit", "1", "--retries", "0")["kind"] == "USER_CODE"
+
+
 def test_a_refused_submit(capsys: pytest.CaptureFixture[str]) -> None:
     facts = said(capsys, "--phase", "submit", "--code", "8", "--message", QUOTA)
 
@@ -133,7 +144,11 @@ def test_a_failed_read(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(("seen", "kind"), [("queue_timeout", "QUEUE_TIMEOUT"), ("lost", "LOST"), ("run-timeout", "RUN_TIMEOUT")])  # fmt: skip
 def test_what_our_own_watching_saw(capsys: pytest.CaptureFixture[str], seen: str, kind: str) -> None:
-    assert said(capsys, "--state", "CANCELLED", "--ended-by", seen)["kind"] == kind
+    facts = said(capsys, "--state", "CANCELLED", "--started", "--ended-by", seen)
+
+    assert facts["kind"] == kind
+    charged = 0 if kind == "QUEUE_TIMEOUT" else 1
+    assert f" {charged} charged" in facts["runs"]
 
 
 def test_json_for_scripts(capsys: pytest.CaptureFixture[str]) -> None:

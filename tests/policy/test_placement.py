@@ -15,7 +15,7 @@ from airflow_provider.agent_platform.policy.placement import (
     next_placement,
     same_placement,
 )
-from tests.policy.builders import QUOTA, STOCKOUT, a_job_of, a_ledger, a_refusal
+from tests.policy.builders import LOW_ON_MEMORY, QUOTA, STOCKOUT, a_job_of, a_ledger, a_refusal, an_outcome
 
 K = FailureKind
 REGIONS = ("us-central1", "us-west1", "europe-west4")
@@ -88,6 +88,13 @@ def test_a_job_that_was_too_large_climbs_the_ladder(kind: FailureKind, here: str
     assert after(kind, machine_type=here, region="us-west1") == Placement(
         region="us-west1", machine_type=there, strategy="SPOT"
     )
+
+
+def test_without_any_job_the_ladder_begins_at_its_first_rung() -> None:
+    placement = next_placement(a_ledger(), an_outcome(LOW_ON_MEMORY), OPTIONS)
+
+    assert placement is not None
+    assert placement.machine_type == "n1-highmem-8"
 
 
 def test_above_the_highest_rung_there_is_nothing() -> None:

@@ -53,6 +53,8 @@ def test_a_decision_to_wait_says_until_when_in_utc() -> None:
     )
 
     line = decision_line(outcome_of(job), decision, job_name=NAME)
+    assert decision.at is not None
+    assert decision.at.timezone_name == "Europe/Zurich"
     assert " next=REQUEUE when=2026-03-01T01:00:00Z reason=" in line
     assert "\n" not in line
 
