@@ -10,6 +10,8 @@ BIN := .venv/bin
 # Says that .venv holds what the lock file names; made again when one of these two files changes.
 INSTALLED := .venv/.installed
 ARGS ?=
+# Test processes. Two: one for Airflow on SQLite, one for Airflow on PostgreSQL.
+JOBS ?= 2
 
 .PHONY: help venv demo test lint format bench mutate lock clean
 
@@ -35,7 +37,7 @@ demo: $(INSTALLED) ## train on a real Airflow and the emulator, lose the machine
 	@exec $(BIN)/python -m tests.harness.demo
 
 test: $(INSTALLED) ## every test except benchmarks (ARGS="-k name" for some of them)
-	@exec $(BIN)/python -m pytest -m "not benchmark" $(ARGS)
+	@exec $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not benchmark" $(ARGS)
 
 lint: $(INSTALLED) ## ruff, mypy (strict) and the import contracts
 	$(BIN)/python -m ruff check .

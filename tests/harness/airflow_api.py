@@ -11,6 +11,7 @@ from typing import Any, cast
 from urllib.parse import quote
 
 import httpx
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from tests.harness.waiting import wait_until
 
@@ -29,7 +30,7 @@ class AirflowApi:
         self.base_url = base_url
         self._login = {"username": username, "password": password}
         # trust_env=False: a developer's proxy must not see (or break) a call to the loopback interface.
-        self._http = httpx.Client(base_url=base_url, timeout=30.0, trust_env=False)
+        self._http = httpx.Client(base_url=base_url, timeout=60.0, trust_env=False)
 
     def close(self) -> None:
         """Close the connections."""
@@ -48,10 +49,10 @@ class AirflowApi:
         """
         if "Authorization" not in self._http.headers:
             self._log_in()
-        answer = self._http.request(method, f"/api/v2{path}", **options)
+        answer = self._send(method, path, **options)
         if answer.status_code == httpx.codes.UNAUTHORIZED:
             self._log_in()
-            answer = self._http.request(method, f"/api/v2{path}", **options)
+            answer = self._send(method, path, **options)
         if answer.is_error:
             raise httpx.HTTPStatusError(
                 f"{method} {path}: {answer.status_code} {answer.text}",
@@ -178,6 +179,18 @@ class AirflowApi:
             return found if found["state"] in states else None
 
         return wait_until(reached, f"{dag_id}.{task_id} to be {' or '.join(states)}", seconds=seconds)
+
+    def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        # A busy machine may answer late. Only a question can be asked again: a trigger would start a second run.
+        attempts = 3 if method == "GET" else 1
+        for attempt in Retrying(
+            stop=stop_after_attempt(attempts),
+            retry=retry_if_exception_type(httpx.TransportError),
+            reraise=True,
+        ):
+            with attempt:
+                return self._http.request(method, f"/api/v2{path}", **options)
+        raise AssertionError("tenacity raises the last error")
 
     def _log_in(self) -> None:
         answer = self._http.post("/auth/token", json=self._login)

@@ -18,7 +18,7 @@ class EmulatorApi:
     """
 
     def __init__(self, rest_url: str) -> None:
-        self._http = httpx.Client(base_url=rest_url, timeout=30.0, trust_env=False)
+        self._http = httpx.Client(base_url=rest_url, timeout=60.0, trust_env=False)
 
     def close(self) -> None:
         """Close the connections."""
