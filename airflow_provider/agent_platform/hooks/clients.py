@@ -6,8 +6,10 @@ In: an endpoint and credentials. Out: Google's own clients on a channel of ours.
 from __future__ import annotations
 
 import asyncio
+import gc
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider.agent_platform.hooks.endpoint import Endpoint
@@ -67,7 +69,31 @@ async def async_client(endpoint: Endpoint, credentials: Callable[[], Credentials
     return await asyncio.to_thread(_async_client_on, channel)
 
 
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    # Importing the client makes so many objects that Python collects garbage, which stops the event loop for as
+    # long as it takes to walk the whole process: the longest pause of all.
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        if gc.get_freeze_count() == 0:
+            # Both together move what is new into the oldest generation without looking at it; the next young
+            # collection would otherwise walk all of it at once.
+            gc.freeze()
+            gc.unfreeze()
+        gc.enable()
+
+
 def _prepare(endpoint: Endpoint, credentials: Callable[[], Credentials]) -> Callable[[], Any]:
+    with _no_collection():
+        return _import_and_prepare(endpoint, credentials)
+
+
+def _import_and_prepare(endpoint: Endpoint, credentials: Callable[[], Credentials]) -> Callable[[], Any]:
     import grpc.aio
     from google.cloud.aiplatform_v1 import JobServiceAsyncClient  # noqa: F401  (slow, so here)
 

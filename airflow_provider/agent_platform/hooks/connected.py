@@ -159,6 +159,7 @@ class ConnectedHook:
     async def aload_connection(self) -> None:
         """Read the connection in the way that fits an event loop; what needs it afterwards does not wait."""
         if self._info is None:
+            await asyncio.to_thread(lambda: self.settings)
             self._info = await connection.aload(self.gcp_conn_id)
 
     def close(self) -> None:

@@ -71,10 +71,8 @@ def load(conn_id: str) -> ConnectionInfo:
     :param conn_id: its id.
     :raises ConfigurationError: there is none, and it is not ``google_cloud_default``.
     """
-    from airflow.sdk import BaseHook
-
     try:
-        connection = BaseHook.get_connection(conn_id)
+        connection = _base_hook().get_connection(conn_id)
     except Exception as error:
         return _missing(conn_id, error)
     return _found(conn_id, connection, connection.extra_dejson)
@@ -85,9 +83,7 @@ async def aload(conn_id: str) -> ConnectionInfo:
 
     :param conn_id: its id.
     """
-    from airflow.sdk import BaseHook
-
-    read = getattr(BaseHook, "aget_connection", None)
+    read = getattr(await asyncio.to_thread(_base_hook), "aget_connection", None)
     try:
         if read is None:
             raise NotImplementedError
@@ -98,6 +94,12 @@ async def aload(conn_id: str) -> ConnectionInfo:
         log.debug("Reading connection %s again in a thread: %s", conn_id, type(error).__name__)
         return await asyncio.to_thread(load, conn_id)
     return _found(conn_id, connection, extras)
+
+
+def _base_hook() -> Any:
+    from airflow.sdk import BaseHook  # a second where Airflow is not loaded yet
+
+    return BaseHook
 
 
 async def _extras(connection: Any) -> Any:
