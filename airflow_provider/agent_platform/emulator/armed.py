@@ -2,7 +2,8 @@
 
 In: a job that begins to run, a replica that (re)starts, a line of a log, a fault that is new. Out: events for
 the job's lifecycle, at the right time. Seconds count from RUNNING for ``preempt`` and ``internal_error``, from
-the (re)start of the replica for ``node_loss`` and ``maintenance``.
+the (re)start of the replica for ``node_loss`` and ``maintenance``; without a ``replica`` these mean the primary.
+``preempt`` strikes whatever it matches, also a job that is not on Spot machines: whoever arms it knows which it is.
 """
 
 from __future__ import annotations

@@ -7,13 +7,13 @@ In: a method's name and what it would do. Out: its answer, an :class:`ApiError` 
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter, deque
 from collections.abc import Callable
 from typing import TypeVar
 
 from google.rpc import code_pb2
 
+from airflow_provider.agent_platform.emulator.clock import BaseClock
 from airflow_provider.agent_platform.emulator.errors import ApiError
 from airflow_provider.agent_platform.emulator.faults import Faults, Target
 
@@ -36,8 +36,9 @@ class CallHangs(Exception):
 class Calls:
     """Counts calls and lets faults hit them. Thread-safe."""
 
-    def __init__(self, faults: Faults, lock: threading.RLock, *, rate_limits: bool) -> None:
+    def __init__(self, faults: Faults, lock: threading.RLock, clock: BaseClock, *, rate_limits: bool) -> None:
         """:param lock: the engine's, which guards the faults too."""
+        self._clock = clock
         self._faults = faults
         self._lock = lock
         self._rate_limits = rate_limits
@@ -87,7 +88,7 @@ class Calls:
         limits = {"calls": CALLS_A_MINUTE}
         if method.startswith(("Create", "Delete")):
             limits["creates and deletes"] = WRITES_A_MINUTE
-        now = time.monotonic()
+        now = self._clock.monotonic() * self._clock.speed
         with self._lock:
             for what, limit in limits.items():
                 recent = self._recent.setdefault((region, what), deque())

@@ -1,7 +1,7 @@
 """Faults by script: what is armed, what it matches, and how often it may still fire.
 
 In: the JSON object of ``POST /emulator/v1/faults`` or of a YAML file. Out: a :class:`Fault`; :meth:`Faults.take`
-fires one. When a fault is due, and what it does to a job, is ``engine``'s affair.
+fires one. Faults are not kept over a restart. When a fault is due, and what it does to a job, is ``engine``'s affair.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The jobs' log entries, as Cloud Logging would hold them.
 
 In: lines of the workers and of the service. Out: entries, oldest first; ``log_api`` serves them. Bounded: the
-oldest entries go when there are too many.
+oldest entries go when there are too many, and all of them with the process: only jobs and their events are stored.
 """
 
 from __future__ import annotations

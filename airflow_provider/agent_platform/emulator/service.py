@@ -129,7 +129,7 @@ class Service:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.operations = Operations()
-        self.calls = Calls(engine.faults, engine.lock, rate_limits=engine.config["rate_limits"])
+        self.calls = Calls(engine.faults, engine.lock, engine.clock, rate_limits=engine.config["rate_limits"])
         self.methods: dict[str, Method] = {}
         self.collections: dict[str, Collection] = {}
         self._add_operations()

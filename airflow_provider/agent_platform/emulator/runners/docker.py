@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from airflow_provider.agent_platform.emulator.clock import BaseClock
@@ -90,6 +90,10 @@ class DockerRunner(ProcessRunner):
             return ""
         return done.stdout.strip() if done.returncode == 0 else ""
 
+    def beside(self, work: Callable[[], None]) -> None:
+        """Do something on another thread."""
+        self._starters.submit(work)
+
     def close(self) -> None:
         """Kill every worker, and remove every container that has our mark."""
         super().close()
@@ -105,9 +109,18 @@ class Container(Worker):
 
     def stop(self, grace: float) -> None:
         """SIGTERM through the client; SIGKILL to the container itself."""
-        if not grace:
-            self._runner.docker("kill", self._runner.container(self.launch))
-        super().stop(grace)
+        if grace:
+            super().stop(grace)
+        else:
+            self._runner.beside(self._kill)
+
+    def _kill(self) -> None:
+        self._runner.docker("kill", self._runner.container(self.launch))
+        super().stop(0)
+
+    def _finish(self) -> None:
+        # Asking docker takes its time, and the thread that reads all pipes must not wait for it.
+        self._runner.beside(super()._finish)
 
     def _exited(self, code: int) -> Exit:
         name = self._runner.container(self.launch)

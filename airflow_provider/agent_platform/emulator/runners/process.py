@@ -150,6 +150,7 @@ class Worker:
         self._grace: Timer | None = None
         self._open_pipes = 3
         self._exit: Exit | None = None
+        self._code: int | None = None
         self._tail: collections.deque[str] = collections.deque(maxlen=TAIL_LINES)
 
     def run(self) -> None:
@@ -214,7 +215,7 @@ class Worker:
         elif "start_error" in said:
             self._exit = self._failed_to_start(said["start_error"])
         else:
-            self._exit = self._exited(said["exit"])
+            self._code = int(said["exit"])
 
     def _on_line(self, stream: str, line: str) -> None:
         if stream == "stderr":
@@ -223,15 +224,20 @@ class Worker:
 
     def _on_end(self) -> None:
         self._open_pipes -= 1
-        if self._open_pipes:
-            return
+        if not self._open_pipes:
+            self._finish()
+
+    def _finish(self) -> None:
+        """Everything it said was read: report how it ended."""
         assert self._process
         assert self._process.stdin
         with self._lock, contextlib.suppress(OSError):
             self._process.stdin.close()
         self._process.wait()
         # Without a last word the supervisor itself was killed; its worker dies with it.
-        self._report(self._exit or Exit(replica=self.launch.replica, code=137))
+        if self._exit is None:
+            self._exit = self._exited(137 if self._code is None else self._code)
+        self._report(self._exit)
 
     def _exited(self, code: int) -> Exit:
         if self._killed_for_memory:
