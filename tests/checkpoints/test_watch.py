@@ -307,3 +307,8 @@ def test_the_gauge_has_the_documented_name(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(stats, "gauge", lambda *args, **kwargs: seen.append((*args, kwargs)))
     watch.gauge(5.0, {"dag_id": "d"})
     assert seen == [("agent_platform.checkpoint.age_seconds", 5.0, {"tags": {"dag_id": "d"}})]
+
+
+def test_a_gauge_that_cannot_be_written_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_stats", lambda: None)
+    watch.gauge(5.0, {})

@@ -211,6 +211,14 @@ def test_outlets_get_an_event_with_uri_step_and_partition(context: Any) -> None:
     assert accessor.partitions == ["2026-01-31"]
 
 
+def test_an_airflow_without_partitions_says_so_and_goes_on(context: Any) -> None:
+    asset = Asset("gs://b/model")
+    accessor = context["outlet_events"][asset] = SimpleNamespace(extra={})
+    one = sensor(outlets=[asset], partition_key="2026-01-31")
+    assert one.execute_complete(context, event=REACHED)["step"] == 500
+    assert accessor.extra == {"uri": REACHED["uri"], "step": 500}
+
+
 def test_no_partition_is_added_when_none_is_given(context: Any) -> None:
     asset = Asset("gs://b/model")
     accessor = context["outlet_events"][asset] = Accessor()

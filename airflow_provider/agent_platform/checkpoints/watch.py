@@ -10,6 +10,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from typing import Any
 
 import pendulum
 
@@ -23,6 +24,8 @@ from airflow_provider.agent_platform.checkpoints.looks import (
 )
 from airflow_provider.agent_platform.checkpoints.store import CheckpointScan, scan
 from airflow_provider.agent_platform.checkpoints.store.base import ClientFactory, utc_now
+
+log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 180.0
 """Pause between two looks at one base directory."""
@@ -40,10 +43,21 @@ Log = Callable[[int, str], object]
 
 
 def gauge(value: float, tags: Mapping[str, str]) -> None:
-    """Report the age to Airflow's metrics."""
-    from airflow.sdk.observability import stats
+    """Report the age to Airflow's metrics. Never raises: a number is not worth a watch."""
+    try:
+        _stats().gauge(METRIC, value, tags=dict(tags))
+    except Exception:
+        log.debug("The age of a checkpoint could not be reported", exc_info=True)
 
-    stats.gauge(METRIC, value, tags=dict(tags))
+
+def _stats() -> Any:
+    try:
+        from airflow.sdk.observability import stats
+    except ImportError:  # Airflow before 3.2
+        from airflow.stats import Stats
+
+        return Stats
+    return stats
 
 
 class AgeWatch:

@@ -219,8 +219,14 @@ class CheckpointSensor(BaseSensorOperator):
         for outlet in self.outlets:
             accessor = context["outlet_events"][outlet]
             accessor.extra = {"uri": event.uri, "step": event.step}
-            if self.partition_key:
+            if not self.partition_key:
+                continue
+            if hasattr(accessor, "add_partitions"):
                 accessor.add_partitions(self.partition_key)
+            else:
+                self.log.warning(
+                    "This Airflow has no partitions of assets (3.3 has): partition_key is not used."
+                )
         return {"uri": event.uri, "step": event.step, "framework": event.framework, "time": event.time}
 
     def _failure(self, event: CheckpointEvent) -> str:
