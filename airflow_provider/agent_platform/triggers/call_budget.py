@@ -45,7 +45,3 @@ class CallBudget:
         slot = max(now, self._taken[-self._calls] + self._window)
         self._taken.append(slot)
         return slot - now
-
-    def free(self, now: float) -> int:
-        """Answer how many calls could be made at once."""
-        return max(0, self._calls - sum(1 for taken in self._taken if taken > now - self._window))
