@@ -60,6 +60,15 @@ def test_a_cancelled_timer_is_not_called() -> None:
     clock.advance(2)
 
 
+def test_cancelled_timers_do_not_pile_up() -> None:
+    clock = ManualClock()
+    kept = [clock.call_later(10**6, lambda: None) for _ in range(10)]
+    for _ in range(5000):
+        clock.call_later(10**6, lambda: None).cancel()
+    assert len(clock._heap) < 1500
+    assert {timer for _, _, timer in clock._heap if timer.callback} == set(kept)
+
+
 @pytest.fixture
 def clock() -> Clock:
     return Clock(speed=1000)

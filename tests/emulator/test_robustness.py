@@ -153,7 +153,7 @@ def test_many_short_jobs_leave_nothing_behind(cloud: Any, make_job: Make, make_p
 def test_an_emulator_that_ends_gives_everything_back(make_job: Make) -> None:
     with Emulator(speed=100):
         pass
-    before = resources()
+    before, threads = resources(), set(threading.enumerate())
     for _ in range(3):
         with Emulator(speed=100, runner="process") as emulator:
             root = getattr(emulator.server.runner, "root")  # noqa: B009 - only this runner has one
@@ -162,6 +162,7 @@ def test_an_emulator_that_ends_gives_everything_back(make_job: Make) -> None:
     after = resources()
     assert after[0] == before[0]
     assert after[1] <= before[1]
+    assert set(threading.enumerate()) <= threads
     assert after[2] <= before[2] + 1
     assert not root.exists()
 

@@ -16,6 +16,9 @@ import time
 from collections.abc import Callable
 
 Callback = Callable[[], None]
+SWEEP = 1000
+"""Fewer timers than this are not worth looking through."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -41,6 +44,7 @@ class BaseClock:
         self._heap: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
         self._wakeup = threading.Condition()
+        self._sweep_at = SWEEP
 
     def wall(self) -> float:
         """Seconds since the epoch, as the API and the logs show them."""
@@ -64,10 +68,18 @@ class BaseClock:
         """Call back after so many seconds, whatever the speed."""
         timer = Timer(self.monotonic() + max(0.0, seconds), callback)
         with self._wakeup:
+            if len(self._heap) > self._sweep_at:
+                self._sweep()
             heapq.heappush(self._heap, (timer.due, next(self._order), timer))
             if self._heap[0][2] is timer:
                 self._wakeup.notify()
         return timer
+
+    def _sweep(self) -> None:
+        """Let go of cancelled timers: the limits of ended jobs lie days ahead, and would pile up until then."""
+        self._heap[:] = [entry for entry in self._heap if entry[2].callback is not None]
+        heapq.heapify(self._heap)
+        self._sweep_at = max(SWEEP, 2 * len(self._heap))
 
     def _pop_due(self, now: float) -> Callback | None:
         while self._heap and (self._heap[0][0] <= now or self._heap[0][2].callback is None):

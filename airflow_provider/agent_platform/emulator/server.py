@@ -176,7 +176,7 @@ class Server:
         self.service.calls.reset()
         if self._http is not None and self._http_thread is not None:
             self._http.should_exit = True
-        self._grpc.stop(grace=0.2).wait()
+        self._grpc.stop()
         self.engine.close()
         if self._http_thread is not None:
             self._http_thread.join()

@@ -36,7 +36,7 @@ def serve(
     host: str,
     port: int,
     more: Sequence[grpc.GenericRpcHandler] = (),
-) -> tuple[grpc.Server, int]:
+) -> tuple[GrpcServer, int]:
     """Start a server.
 
     :param port: 0 for a free one.
@@ -50,7 +50,8 @@ def serve(
         ("grpc.max_receive_message_length", MAX_MESSAGE),
         ("grpc.max_send_message_length", MAX_MESSAGE),
     ]
-    server = grpc.server(ThreadPoolExecutor(THREADS, thread_name_prefix="emulator-grpc"), options=options)
+    threads = ThreadPoolExecutor(THREADS, thread_name_prefix="emulator-grpc")
+    server = grpc.server(threads, options=options)
     server.add_generic_rpc_handlers(tuple(_handlers(service)))
     server.add_generic_rpc_handlers((*more, _NotThere(service)))
     try:
@@ -62,7 +63,21 @@ def serve(
             f"--port {port}: cannot listen on {host}:{port}; another program does, choose another port"
         )
     server.start()
-    return server, bound
+    return GrpcServer(server, threads), bound
+
+
+class GrpcServer:
+    """A started server and its threads."""
+
+    def __init__(self, server: grpc.Server, threads: ThreadPoolExecutor) -> None:
+        self._server = server
+        self._threads = threads
+
+    def stop(self) -> None:
+        """Take no more calls, end those under way, and wait for the threads."""
+        self._server.stop(grace=0.2).wait()
+        # gRPC leaves the threads to whoever made them.
+        self._threads.shutdown(wait=True)
 
 
 def _handlers(service: Service) -> list[grpc.GenericRpcHandler]:
