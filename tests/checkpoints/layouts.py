@@ -290,6 +290,13 @@ ROWS = [
         "a-step=5.ckpt",
         5,
     ),
+    Row("a slash too many", ["/checkpoint-5/_SUCCESS", "/checkpoint-5/a"], "/checkpoint-5", 5, "plain"),
+    Row(
+        "two slashes too many, beside the right one",
+        ["//x-9/_SUCCESS", "//x-9/a", "x-5/_SUCCESS", "x-5/a"],
+        "//x-9",
+        9,
+    ),
     # -- together
     Row("nothing", [], None),
     Row("files of no layout", ["notes.txt", "a/b/c.log"], None),

@@ -66,6 +66,17 @@ def test_a_bucket_without_a_path_is_a_base_directory(server: StorageServer) -> N
     assert found.newest.uri == f"gs://{BUCKET}/checkpoints/checkpoint-7"
 
 
+def test_a_slash_too_many_in_the_trainings_path_is_kept(server: StorageServer) -> None:
+    # AIP_CHECKPOINT_DIR ends with a slash, and f"{directory}/checkpoint-5" adds another one.
+    names = ("checkpoint-5/model.bin", "checkpoint-5/_SUCCESS", "checkpoint-9/model.bin")
+    server.put(*(f"models/a run/checkpoints//{name}" for name in names))
+    found = scan(BASE, server.client)
+    assert found.newest is not None
+    assert found.newest.uri == f"{BASE}/checkpoints//checkpoint-5"
+    discard_incomplete(BASE, found.incomplete_newer, "77", server.client)
+    assert server.names("models/a run/discarded") == ["models/a run/discarded/77//checkpoint-9/model.bin"]
+
+
 def test_names_with_spaces_and_unicode_are_listed_and_read(server: StorageServer) -> None:
     base = "mödelle/läuft gut/#1?x=%20"
     server.put(f"{base}/checkpoints/ein ordner/global_step5/mp_rank_00_model_states.pt")

@@ -113,13 +113,12 @@ def _below(child: Directory, inner: list[Checkpoint]) -> list[Checkpoint]:
 def _claims(directory: Directory, checkpoint: Checkpoint) -> frozenset[str]:
     if checkpoint.claims is not None:
         return checkpoint.claims
-    inside = checkpoint.path[len(directory.path) + 1 :] if directory.path else checkpoint.path
+    inside = checkpoint.path[len(directory.prefix) :]
     return frozenset({inside.partition("/")[0]})
 
 
 def _dated(directory: Directory, checkpoint: Checkpoint, claims: frozenset[str]) -> Checkpoint:
     """Fill in which files belong to the checkpoint, and when one of them was last written."""
-    prefix = f"{directory.path}/" if directory.path else ""
     time = checkpoint.time
     if time is None:
         times = [directory.files[name].updated for name in claims if name in directory.files]
@@ -134,5 +133,5 @@ def _dated(directory: Directory, checkpoint: Checkpoint, claims: frozenset[str])
         time=time,
         uncertain=checkpoint.uncertain,
         claims=claims,
-        parts=tuple(sorted([prefix + name for name in claims])),
+        parts=tuple(sorted([directory.prefix + name for name in claims])),
     )

@@ -25,7 +25,7 @@ def torch_distributed(directory: Directory) -> Iterator[Checkpoint]:
     for child in directory.directories.values():
         if own := _own(child):
             yield _checkpoint(child, own, None)
-    if not directory.path and (own := _own(directory)):
+    if not directory.prefix and (own := _own(directory)):
         yield _checkpoint(directory, own, own)
 
 

@@ -38,21 +38,28 @@ class Listing:
 class Directory:
     """One directory: its files and its sub-directories by name.
 
-    :param path: relative to the listed directory, "" for the listed directory itself.
+    :param prefix: what the names of its entries begin with, relative to the listed directory: "" for the
+        listed directory itself, else its path and a slash. A name may be empty: on Cloud Storage ``a//b`` is
+        not ``a/b``.
     """
 
-    __slots__ = ("directories", "files", "listing", "name", "path")
+    __slots__ = ("directories", "files", "listing", "name", "prefix")
 
-    def __init__(self, path: str, name: str, listing: Listing) -> None:
-        self.path = path
+    def __init__(self, prefix: str, name: str, listing: Listing) -> None:
+        self.prefix = prefix
         self.name = name
         self.listing = listing
         self.files: dict[str, StoredObject] = {}
         self.directories: dict[str, Directory] = {}
 
+    @property
+    def path(self) -> str:
+        """Its path relative to the listed directory, without a trailing slash."""
+        return self.prefix[:-1]
+
     def join(self, name: str) -> str:
         """Return the path of a child."""
-        return f"{self.path}/{name}" if self.path else name
+        return self.prefix + name
 
     def read(self, name: str) -> str | None:
         """Return the text of a small file of this directory; None when it is not there or cannot be read."""
@@ -71,7 +78,7 @@ class Directory:
 
     def without(self, names: Set[str]) -> Directory:
         """Return the same directory without some of its entries."""
-        rest = Directory(self.path, self.name, self.listing)
+        rest = Directory(self.prefix, self.name, self.listing)
         rest.files = {name: file for name, file in self.files.items() if name not in names}
         rest.directories = {name: child for name, child in self.directories.items() if name not in names}
         return rest
@@ -96,27 +103,26 @@ def build(objects: Iterable[StoredObject], listing: Listing) -> tuple[Directory,
     for item in objects:
         count += 1
         parent, slash, leaf = item[0].rpartition("/")
-        if parent != last or not slash:
+        if parent != last or not parent:
             # A listing is sorted: nearly all objects are in the directory of the one before.
-            directory = (known.get(parent) or _grow(parent, known, listing)) if slash else root
-            files, last = directory.files, parent
+            prefix = parent + slash
+            files, last = (known.get(prefix) or _grow(prefix, known, listing)).files, parent
         if leaf:
             files[intern(leaf)] = item
     return root, count
 
 
-def _grow(path: str, known: dict[str, Directory], listing: Listing) -> Directory:
-    """Make the directories of a path that are not there yet."""
+def _grow(prefix: str, known: dict[str, Directory], listing: Listing) -> Directory:
+    """Make the directories of a prefix that are not there yet."""
     missing = []
-    while path not in known:
-        missing.append(path)
-        path, slash, _ = path.rpartition("/")
-        if not slash:
-            break
-    directory = known[path] if path in known else known[""]
-    for path in reversed(missing):
-        name = intern(path.rpartition("/")[2])
-        child = Directory(path, name, listing)
-        directory.directories[name] = known[path] = child
+    while prefix not in known:
+        missing.append(prefix)
+        parent, slash, _ = prefix[:-1].rpartition("/")
+        prefix = parent + slash
+    directory = known[prefix]
+    for prefix in reversed(missing):
+        name = intern(prefix[:-1].rpartition("/")[2])
+        child = Directory(prefix, name, listing)
+        directory.directories[name] = known[prefix] = child
         directory = child
     return directory
