@@ -151,9 +151,13 @@ def test_a_sampler_that_is_told_what_it_had_suggested_knows_those_results() -> N
     )
     original = suggest.Bayesian(parameters, ["maximize"], 3)
     suggested = [original.suggest() or {} for _ in range(8)]
-    again = suggest.Bayesian(parameters, ["maximize"], 3)
+    # Another seed: what is the same must come from what it was told.
+    again = suggest.Bayesian(parameters, ["maximize"], 99)
     for values in suggested:
         again.repeat(values)
+    told, asked = again._study.get_trials(), original._study.get_trials()
+    for one, other in zip(told, asked, strict=True):
+        assert one.params == pytest.approx(other.params)
     for number, values in enumerate(suggested, 1):
         again.result(number, [float(values["x"])])
     assert len(again._study.get_trials(deepcopy=False)) == 8

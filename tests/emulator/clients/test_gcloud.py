@@ -50,7 +50,9 @@ def gcloud(emulator: Emulator, tmp_path: Path) -> Gcloud:
 
     def run(*arguments: str, ok: bool = True) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [GCLOUD, "ai", *arguments, "--region=us-central1"],
+            [GCLOUD, *arguments]
+            if arguments[0] == "logging"
+            else [GCLOUD, "ai", *arguments, "--region=us-central1"],
             env=environment,
             cwd=tmp_path,
             capture_output=True,
@@ -130,6 +132,10 @@ def test_create_list_describe_and_stream_logs(gcloud: Gcloud, emulator: Emulator
         ("INFO", "service", "Finished tearing down training program."),
         ("INFO", "service", "Job completed successfully."),
     ]
+    read = gcloud(
+        "logging", "read", 'resource.type="ml_job" AND severity>=ERROR', "--format=value(jsonPayload.message)"
+    )
+    assert read.stdout.strip() == "loss is NaN"
     only = gcloud(
         "custom-jobs", "stream-logs", made["name"], "--polling-interval=1", "--task-name=workerpool0-0"
     ).stdout
