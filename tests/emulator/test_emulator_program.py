@@ -124,6 +124,27 @@ def test_a_flag_wins_over_its_twin() -> None:
     assert (config.speed, config["crash_retries"]) == (9, 1)
 
 
+@pytest.mark.parametrize(
+    ("value", "host", "port"),
+    [
+        ("127.0.0.1:9085", "127.0.0.1", 9085),
+        ("[::1]:9085", "::1", 9085),
+        ("::1", "::1", 8085),
+        ("localhost", "localhost", 8085),
+    ],
+)
+def test_the_address_that_clients_read_starts_the_emulator_they_look_for(
+    value: str, host: str, port: int
+) -> None:
+    config = read_config([], {"AGENT_PLATFORM_EMULATOR_HOST": value})
+    assert (config.host, config.port) == (host, port)
+
+
+def test_a_port_of_its_own_wins_over_the_address_that_clients_read() -> None:
+    environ = {"AGENT_PLATFORM_EMULATOR_HOST": "127.0.0.1:9085", "AGENT_PLATFORM_EMULATOR_PORT": "9090"}
+    assert read_config([], environ).port == 9090
+
+
 @pytest.mark.parametrize("flag", ["--port", "--rest-port"])
 def test_a_port_that_is_taken_is_refused(flag: str, refused: Callable[..., str]) -> None:
     with socket.socket() as taken:

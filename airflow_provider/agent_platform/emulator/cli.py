@@ -88,6 +88,7 @@ def read_config(argv: Sequence[str], environ: Mapping[str, str] = os.environ) ->
     :raises ConfigError: a value of the environment or of a switch cannot be used.
     """
     arguments = parser().parse_args(argv)
+    environ = _client_address_apart(environ)
     settings: dict[str, Any] = {}
     for name, (kind, _) in FLAGS.items():
         value = getattr(arguments, name)
@@ -103,6 +104,19 @@ def read_config(argv: Sequence[str], environ: Mapping[str, str] = os.environ) ->
             settings[name] = value
     twins = [text for text in (environment_twin("set", environ) or "").split(",") if text]
     return Config(switches={**read_switches(twins), **read_switches(arguments.set)}, **settings)
+
+
+def _client_address_apart(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment, with a ``host:port`` in AGENT_PLATFORM_EMULATOR_HOST read as the twins of two flags.
+
+    Clients read the whole gRPC address from the same variable: a shell that is set up for them must be able to
+    start the emulator that they look for.
+    """
+    host, colon, port = (environment_twin("host", environ) or "").rpartition(":")
+    if not colon or not port.isdigit() or (":" in host and not host.startswith("[")):
+        return environ
+    apart = {f"{ENVIRONMENT_PREFIX}PORT": port, **environ}
+    return {**apart, f"{ENVIRONMENT_PREFIX}HOST": host.strip("[]")}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
