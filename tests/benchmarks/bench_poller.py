@@ -159,7 +159,7 @@ class _Ours:
         """Wait until every job was read once."""
         (poller,) = pollers()
         # The quota of a minute would stretch a poll of 10,000 jobs; here only its CPU counts.
-        poller._budget._calls = 10**9
+        poller._calls._polling._calls = 10**9
         end = time.monotonic() + 120
         while any(entry.state != JobState.RUNNING for entry in poller._entries.values()):
             if time.monotonic() > end:
@@ -183,12 +183,12 @@ class _Ours:
         async def poll() -> int:
             nonlocal calls
             poller._whole_due = 0.0
-            before = poller._good
+            before = poller._calls.good
             watch = asyncio.create_task(self._watch_loop("polling"))
             await poller._poll_once()
             watch.cancel()
             poller._due = float("inf")
-            calls = poller._good - before
+            calls = poller._calls.good - before
             return poller.jobs
 
         best = await _best(poll, self.size)

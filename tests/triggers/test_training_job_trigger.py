@@ -416,3 +416,16 @@ def test_five_hundred_waiting_tasks_of_an_hour_cost_few_calls() -> None:
 
     # 5 pages a poll, 30 s shortened by 5 % on the average, and some more polls while they were young.
     assert run(scenario()) <= 5 * 3600 / 28 + 60
+
+
+def test_a_thousand_deadlines_in_one_second_are_all_kept_within_the_bound() -> None:
+    service = FakeService()
+
+    async def scenario() -> list[TrainingJobEvent]:
+        for number in range(1000):
+            service.put(number, JobState.QUEUED)
+        waits = [event_of(trigger(service, number, queue_deadline=iso(600))) for number in range(1000)]
+        return list(await asyncio.gather(*waits))
+
+    assert {(event.type, event.state) for event in run(scenario())} == {("queue_timeout", JobState.CANCELLED)}
+    assert len(service.cancelled) == len(set(service.cancelled)) == 1000

@@ -31,7 +31,8 @@ ASK_FOR: Final = 20.0
 busy machine some more, until its new try has taken over."""
 
 FIRST_ANSWER: Final = 120.0
-"""Seconds in which Airflow must have answered at all. The first question in a triggerer builds an application."""
+"""Seconds in which Airflow must have answered at all. The first question in a triggerer builds an
+application."""
 
 CANCEL_FOR: Final = 300.0
 """Seconds a cancel that fails is repeated for."""
@@ -115,7 +116,8 @@ async def _settle(ti: Any, job_name: str, try_number: int) -> tuple[Verdict, str
         return verdict(task, owner, try_number=try_number, job_name=job_name, last=last)
 
     asking = tenacity.AsyncRetrying(
-        # An error may be a database that is busy for a moment; it is asked again as long as an open question is.
+        # An error may be a database that is busy for a moment; it is asked again as long as an open question
+        # is.
         retry=tenacity.retry_if_exception(lambda error: not isinstance(error, supervisor.NoSupervisorError))
         | tenacity.retry_if_result(lambda answer: answer[0] is Verdict.ASK_AGAIN),
         wait=tenacity.wait_fixed(ASK_EVERY),

@@ -16,29 +16,26 @@ import contextvars
 import logging
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import tenacity
 
 from airflow_provider.agent_platform.policy import states
 from airflow_provider.agent_platform.triggers import metrics, pace
 from airflow_provider.agent_platform.triggers.call_budget import CallBudget
+from airflow_provider.agent_platform.triggers.calls import CALL_SECONDS, Calls
 from airflow_provider.agent_platform.triggers.reader import PAGE_SIZE, JobReader, PollKey
 from airflow_provider.agent_platform.triggers.subscription import Entry, JobGoneError, Subscription
 from airflow_provider.agent_platform.triggers.trouble import (
     Outage,
     PollRefusedError,
-    Trouble,
     is_gone,
-    judge,
 )
 from airflow_provider.agent_platform.triggers.view import END_FIELDS, VIEW_FIELDS, JobView
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 ACTIVE_FILTER: Final = " AND ".join(
     f'state!="{states.state_name(end)}"'
@@ -72,9 +69,6 @@ FIND_PAGES: Final = 20
 """At most so many pages are searched for the newest job with some labels; the service answers newest
 first."""
 
-CALL_SECONDS: Final = 20.0
-"""Deadline of one call. Without one a half-open connection never answers."""
-
 FRESH_PAGES: Final = 5
 """Young jobs get extra polls only while a whole list costs no more than so many calls."""
 
@@ -87,7 +81,8 @@ class Poller:
 
     :param key: what is polled.
     :param reader: makes the calls.
-    :param budget: shared by all loops of a project and region.
+    :param budget: of what the loop asks by itself; shared by all loops of a project and region.
+    :param urgent: of reads and cancels that a decision hangs on; shared in the same way.
     :param stopped: called when the loop has ended.
     :param jitter: answers a random number between 0 and 1.
     """
@@ -98,12 +93,11 @@ class Poller:
         reader: JobReader,
         *,
         budget: CallBudget,
+        urgent: CallBudget,
         stopped: Callable[[Poller], None] | None = None,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self.key = key
-        self._reader = reader
-        self._budget = budget
         self._stopped = stopped
         self._jitter = jitter
         self._loop = asyncio.get_running_loop()
@@ -113,7 +107,6 @@ class Poller:
         self._task: asyncio.Task[None] | None = None
         self._outage = Outage(f"{key.job_type}s in {key.project}/{key.region}", log)
         self._holds = 0
-        self._good = 0
         self._round = 0
         self._pages = 1
         self._due = 0.0
@@ -122,13 +115,10 @@ class Poller:
         self._joined_at = float("-inf")
         self._changed_at = self._loop.time()
         self._tags = {"kind": key.job_type, "region": key.region}
-        self._quick = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception(lambda error: judge(error)[0] is Trouble.TRANSIENT),
-            wait=tenacity.wait_random_exponential(multiplier=0.5, max=4),
-            stop=tenacity.stop_after_attempt(2),
-            sleep=asyncio.sleep,
-            reraise=True,
-        )
+        self._calls = Calls(reader, polling=budget, urgent=urgent, tags=self._tags)
+        self._listing = asyncio.Lock()
+        self._wave: asyncio.Task[int] | None = None
+        self._reading = 0
         self._for_ever = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(Exception),
             wait=tenacity.wait_exponential_jitter(initial=2, max=60, jitter=2),
@@ -153,6 +143,8 @@ class Poller:
         entry.subscriptions.append(subscription)
         self._intervals[interval] += 1
         self._joined_at = now
+        if len(self._entries) == 1:
+            self._changed.set()  # the loop may be kept for a caller of ``read``, and asleep
         least = min(pace.LEAST_SECONDS, self.interval)
         self._wake_at(max(now + pace.JOIN_SECONDS, self._polled_at + least))
         self._start()
@@ -189,28 +181,24 @@ class Poller:
 
         :raises JobGoneError: it does not exist.
         """
-        for miss in range(MISSES):
-            try:
-                raw = await self._call(lambda: self._reader.get(name, timeout=CALL_SECONDS))
-            except Exception as error:
-                if not is_gone(error):
-                    raise
-                if miss + 1 < MISSES:
-                    await asyncio.sleep(pace.LEAST_SECONDS)
-                continue
-            view = JobView.of(raw)
-            entry = self._entries.get(name)
-            if entry is not None:
-                self._publish(entry, view)
-            return view
-        raise JobGoneError(f"{name} does not exist (any more)")
+        self._reading += 1
+        try:
+            # The deadlines of many mapped tasks end in the same second: they share a list that begins after
+            # it.
+            if self._reading > BULK_FROM and name in self._entries:
+                view = await self._listed(name)
+                if view is not None:
+                    return view
+            return await self._got(name)
+        finally:
+            self._reading -= 1
 
     async def newest(self, filter: str) -> JobView | None:
         """Find the newest job that a List filter lets through; ``None`` if there is none."""
         newest: JobView | None = None
         token = ""
         for _ in range(FIND_PAGES):
-            items, token = await self._page(filter, VIEW_FIELDS, token)
+            items, token = await self._calls.page(filter, VIEW_FIELDS, token)
             for raw in items:
                 view = JobView.of(raw)
                 if newest is None or _age(view) > _age(newest):
@@ -221,7 +209,7 @@ class Poller:
 
     async def cancel(self, name: str) -> None:
         """Send one cancel. Not repeated here."""
-        await self._attempt(lambda: self._reader.cancel(name, timeout=CALL_SECONDS))
+        await self._calls.cancel(name)
 
     # --- the loop ------------------------------------------------------------------------------
 
@@ -265,7 +253,7 @@ class Poller:
             if self._stopped is not None:
                 self._stopped(self)
             with suppress(Exception):
-                await asyncio.wait_for(self._reader.close(), CALL_SECONDS)
+                await self._calls.close()
 
     async def _sleep(self, seconds: float) -> None:
         self._changed.clear()
@@ -278,17 +266,19 @@ class Poller:
             await self._sleep(pause)
 
     async def _poll_once(self) -> None:
-        begun, good = self._loop.time(), self._good
+        begun, good = self._loop.time(), self._calls.good
         self._polled_at = begun
         try:
             whole = await self._poll(begun)
         except Exception as error:
             refused = self._outage.failed(error, self._loop.time())
+            self._calls.patient = False
             if refused is not None:
                 await self._fail_all(refused)
             raise
-        if self._good > good:
+        if self._calls.good > good:
             self._outage.worked()
+        self._calls.patient = not self._outage.active
         metrics.gauge(metrics.POLL_JOBS, len(self._entries), tags=self._tags)
         metrics.gauge(
             metrics.POLL_LAG_SECONDS, max(0.0, self._loop.time() - min(begun, self._due)), tags=self._tags
@@ -314,7 +304,6 @@ class Poller:
 
     async def _poll(self, begun: float) -> bool:
         """Read what is due; answer whether that was everything."""
-        self._round += 1
         # Few waiters beside many jobs of other people: their list would cost more calls than they do.
         if len(self._entries) <= max(GET_AT_MOST, self._pages - 1):
             await self._read_each([entry for entry in self._entries.values() if not entry.settled])
@@ -324,19 +313,50 @@ class Poller:
             if len(new) <= GET_AT_MOST:
                 await self._read_each(new)
                 return False
-        await self._list_active()
-        await self._read_missing(
-            [e for e in self._entries.values() if e.mark != self._round and not e.settled]
-        )
+        async with self._listing:
+            current = await self._list_active()
+        await self._read_missing([e for e in self._entries.values() if e.mark < current and not e.settled])
         return True
 
     # --- reading -------------------------------------------------------------------------------
 
-    async def _list_active(self) -> None:
+    async def _got(self, name: str) -> JobView:
+        for miss in range(MISSES):
+            try:
+                raw = await self._calls.get(name, urgent=True)
+            except Exception as error:
+                if not is_gone(error):
+                    raise
+                if miss + 1 < MISSES:
+                    await asyncio.sleep(pace.LEAST_SECONDS)
+                continue
+            view = JobView.of(raw)
+            entry = self._entries.get(name)
+            if entry is not None:
+                self._publish(entry, view)
+            return view
+        raise JobGoneError(f"{name} does not exist (any more)")
+
+    async def _listed(self, name: str) -> JobView | None:
+        if self._wave is None:
+            self._wave = contextvars.Context().run(self._loop.create_task, self._list_wave())
+        current = await asyncio.shield(self._wave)
+        entry = self._entries.get(name)
+        return entry.view if entry is not None and entry.mark >= current else None
+
+    async def _list_wave(self) -> int:
+        await asyncio.sleep(pace.JOIN_SECONDS)
+        async with self._listing:
+            self._wave = None  # who comes from now on needs a list that begins later
+            return await self._list_active()
+
+    async def _list_active(self) -> int:
+        """Read all pages of jobs that have not ended; answer the mark that those listed have now."""
+        self._round += 1
         entries, current = self._entries, self._round
         token, pages = "", 0
         while True:
-            items, token = await self._page(ACTIVE_FILTER, VIEW_FIELDS, token)
+            items, token = await self._calls.page(ACTIVE_FILTER, VIEW_FIELDS, token)
             pages += 1
             changed = []
             # Runs once for each waiting job and poll: one name, one look-up, one comparison.
@@ -356,6 +376,7 @@ class Poller:
             if not token:
                 break
         self._pages = pages
+        return current
 
     async def _read_missing(self, missing: list[Entry]) -> None:
         if len(missing) >= BULK_FROM:
@@ -377,7 +398,7 @@ class Poller:
         token = ""
         # More pages than this would cost as much as reading them one by one.
         for _ in range(max(1, len(missing) // 10)):
-            items, token = await self._page(f'create_time>="{oldest}" AND ({ended})', END_FIELDS, token)
+            items, token = await self._calls.page(f'create_time>="{oldest}" AND ({ended})', END_FIELDS, token)
             for number, raw in enumerate(items, start=1):
                 if number % WAKES_AT_ONCE == 0:
                     await asyncio.sleep(0)
@@ -405,7 +426,7 @@ class Poller:
 
     async def _read_one(self, entry: Entry) -> None:
         try:
-            raw = await self._call(lambda: self._reader.get(entry.name, timeout=CALL_SECONDS))
+            raw = await self._calls.get(entry.name)
         except Exception as error:
             if is_gone(error):
                 entry.misses += 1
@@ -432,38 +453,6 @@ class Poller:
                 entry.fail(error)
             if number % WAKES_AT_ONCE == 0:
                 await asyncio.sleep(0)
-
-    # --- calls ---------------------------------------------------------------------------------
-
-    async def _page(self, filter: str, fields: Sequence[str], token: str) -> tuple[Any, str]:
-        return await self._call(
-            lambda: self._reader.list_page(
-                filter=filter, fields=fields, page_token=token, timeout=CALL_SECONDS
-            )
-        )
-
-    async def _call(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Make a read, repeated twice at once: one lost page of a hundred must not spoil a whole poll."""
-        try:
-            return await self._attempt(call)
-        except Exception as error:
-            if judge(error)[0] is not Trouble.TRANSIENT or self._outage.active:
-                raise
-        await asyncio.sleep(0.2)
-        return await self._quick(self._attempt, call)
-
-    async def _attempt(self, call: Callable[[], Awaitable[T]]) -> T:
-        pause = self._budget.take(self._loop.time())
-        if pause > 0:
-            await asyncio.sleep(pause)
-        metrics.incr(metrics.POLL_CALLS, tags=self._tags)
-        try:
-            answer = await asyncio.wait_for(call(), CALL_SECONDS + 5.0)
-        except Exception:
-            metrics.incr(metrics.POLL_ERRORS, tags=self._tags)
-            raise
-        self._good += 1
-        return answer
 
 
 def _age(view: JobView) -> tuple[float, str]:

@@ -84,7 +84,8 @@ class Outage:
     """The failed reads of one loop, from the first to the next good one.
 
     :param where: named in the log lines.
-    :param log: logger, of the standard library or structlog's, where the two lines go; ``None``: nowhere, somebody else says it.
+    :param log: logger, of the standard library or structlog's, where the two lines go; ``None``: nowhere,
+        somebody else says it.
     """
 
     __slots__ = ("_log", "_since", "_where", "failures")

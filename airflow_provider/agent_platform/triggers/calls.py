@@ -1,0 +1,108 @@
+"""The calls of one poll loop: within a budget, with a deadline, counted.
+
+In: a reader and two budgets. Out: answers, or the last error. Which job a call is for, and what an error
+means for it, is not known here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import tenacity
+
+from airflow_provider.agent_platform.triggers import metrics
+from airflow_provider.agent_platform.triggers.call_budget import CallBudget
+from airflow_provider.agent_platform.triggers.reader import JobReader
+from airflow_provider.agent_platform.triggers.trouble import Trouble, judge
+
+T = TypeVar("T")
+
+CALL_SECONDS: Final = 20.0
+"""Deadline of one call. Without one a half-open connection never answers."""
+
+QUICK_SECONDS: Final = 0.2
+"""Pause before a failed call of a poll is made once more."""
+
+
+class Calls:
+    """Makes the calls of one loop.
+
+    :param reader: talks to the service.
+    :param polling: budget of what the loop asks by itself.
+    :param urgent: budget of reads and cancels that a decision hangs on: they must not queue behind a long
+        list.
+    :param tags: of the metrics.
+    """
+
+    def __init__(
+        self, reader: JobReader, *, polling: CallBudget, urgent: CallBudget, tags: dict[str, str]
+    ) -> None:
+        self._reader = reader
+        self._polling = polling
+        self._urgent = urgent
+        self._tags = tags
+        self._loop = asyncio.get_running_loop()
+        self._quick = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception(_is_transient),
+            wait=tenacity.wait_random_exponential(multiplier=0.5, max=4),
+            stop=tenacity.stop_after_attempt(2),
+            sleep=asyncio.sleep,
+            reraise=True,
+        )
+        self.good = 0
+        """How many were answered."""
+        self.patient = True
+        """Whether a failed read is repeated at once. Not during an outage."""
+
+    async def page(self, filter: str, fields: Sequence[str], token: str) -> tuple[Any, str]:
+        """Read a page of a list."""
+        return await self._repeated(
+            lambda: self._reader.list_page(
+                filter=filter, fields=fields, page_token=token, timeout=CALL_SECONDS
+            ),
+            self._polling,
+        )
+
+    async def get(self, name: str, *, urgent: bool = False) -> Any:
+        """Read one job."""
+        return await self._repeated(
+            lambda: self._reader.get(name, timeout=CALL_SECONDS), self._urgent if urgent else self._polling
+        )
+
+    async def cancel(self, name: str) -> None:
+        """Cancel one job. Never repeated here."""
+        await self._once(lambda: self._reader.cancel(name, timeout=CALL_SECONDS), self._urgent)
+
+    async def close(self) -> None:
+        """Give the connection back."""
+        await asyncio.wait_for(self._reader.close(), CALL_SECONDS)
+
+    async def _repeated(self, call: Callable[[], Awaitable[T]], budget: CallBudget) -> T:
+        # One lost page of a hundred must not spoil a whole poll. Tried without tenacity first: it costs more
+        # than a page does.
+        try:
+            return await self._once(call, budget)
+        except Exception as error:
+            if not self.patient or not _is_transient(error):
+                raise
+        await asyncio.sleep(QUICK_SECONDS)
+        return await self._quick(self._once, call, budget)
+
+    async def _once(self, call: Callable[[], Awaitable[T]], budget: CallBudget) -> T:
+        pause = budget.take(self._loop.time())
+        if pause > 0:
+            await asyncio.sleep(pause)
+        metrics.incr(metrics.POLL_CALLS, tags=self._tags)
+        try:
+            answer = await asyncio.wait_for(call(), CALL_SECONDS + 5.0)
+        except Exception:
+            metrics.incr(metrics.POLL_ERRORS, tags=self._tags)
+            raise
+        self.good += 1
+        return answer
+
+
+def _is_transient(error: BaseException) -> bool:
+    return judge(error)[0] is Trouble.TRANSIENT
