@@ -404,3 +404,14 @@ def test_a_reset_forgets_tuning_jobs_and_ends_their_trials(cloud: Any) -> None:
         get(cloud, name)
     assert list(cloud.client.list_custom_jobs(parent=PARENT)) == []
     assert run(cloud, tuning("report(1, x)", trials=1)).state == JobState.JOB_STATE_SUCCEEDED
+
+
+def test_an_ended_job_leaves_no_files(cloud: Any) -> None:
+    name = submit(cloud, tuning("report(1, x); time.sleep(600)", trials=1))
+    job = wait(cloud, name, lambda found: bool(found.trials and found.trials[0].measurements))
+    child = cloud.emulator.server.engine.store.get(job.trials[0].custom_job.rsplit("/", 1)[1])
+    metrics = Path(child.launch["metric_file"])
+    assert metrics.exists()
+    cloud.client.cancel_hyperparameter_tuning_job(name=name)
+    wait(cloud, name)
+    assert not metrics.parents[1].exists()

@@ -50,7 +50,7 @@ class TuningJobs:
         self._engine: Engine = service.engine
         self._jobs: dict[str, _Live] = {}
         self._parents: dict[str, str] = {}
-        self._root = Path(tempfile.mkdtemp(prefix="agent-platform-tuning-"))
+        self._folders: dict[str, Path] = {}
         self._engine.listeners.append(self._row_changed)
 
     # --- what the service asks ---
@@ -99,11 +99,17 @@ class TuningJobs:
         self._jobs.clear()
         self._parents.clear()
         self._engine.logs.copies.clear()
-        shutil.rmtree(self._root, ignore_errors=True)
+        self._remove_folders()
 
     def close(self) -> None:
-        """Remove the files."""
-        shutil.rmtree(self._root, ignore_errors=True)
+        """Remove the files, unless the jobs go on with the next process."""
+        if not self._engine.store.durable:
+            self._remove_folders()
+
+    def _remove_folders(self) -> None:
+        for folder in self._folders.values():
+            shutil.rmtree(folder, ignore_errors=True)
+        self._folders.clear()
 
     def recover(self) -> None:
         """Go on with the jobs of an earlier process; to be called when the custom jobs have been
@@ -127,8 +133,9 @@ class TuningJobs:
             self._parents[_id(trial.custom_job)] = row.id
             self._engine.logs.copies[_id(trial.custom_job)] = (row.id, TUNING_JOBS, trial.id)
             if child is not None and child.launch:
-                # An orderly stop has removed the folder; the trial's workers start again and write to it.
-                Path(child.launch["metric_file"]).parent.mkdir(parents=True, exist_ok=True)
+                folder = Path(child.launch["metric_file"]).parent
+                folder.mkdir(parents=True, exist_ok=True)
+                self._folders[row.id] = folder.parent
             if child is None or child.state in ENDS:
                 self._later(0, lambda job_id=row.id, name=trial.custom_job: self._child_ended(job_id, name))
         if row.state == State.QUEUED:
@@ -182,7 +189,9 @@ class TuningJobs:
 
     def _start_trial(self, live: _Live, trial: Any) -> None:
         row, message = live.row, live.study.message
-        folder = self._root / row.id / trial.id
+        if row.id not in self._folders:
+            self._folders[row.id] = Path(tempfile.mkdtemp(prefix="agent-platform-tuning-"))
+        folder = self._folders[row.id] / trial.id
         folder.mkdir(parents=True, exist_ok=True)
         child = Child(
             trial=trial.id,
@@ -333,6 +342,9 @@ class TuningJobs:
         engine.say(row, said[verdict.state])
         self._set_state(live, verdict.state)
         self._forget([_id(trial.custom_job) for trial in live.study.message.trials])
+        folder = self._folders.pop(row.id, None)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
         if code:
             name = "cancel_error_delay_seconds" if verdict.state is State.CANCELLED else "error_delay_seconds"
             self._later(engine.config[name], lambda: self._set_error(row, code, message))
@@ -343,9 +355,6 @@ class TuningJobs:
         for child_id in children:
             self._parents.pop(child_id, None)
             self._engine.logs.copies.pop(child_id, None)
-            child = self._engine.store.get(child_id)
-            if child is not None and child.launch:
-                shutil.rmtree(Path(child.launch["metric_file"]).parent, ignore_errors=True)
 
     def _set_error(self, row: Row, code: int, message: str) -> None:
         if self._engine.store.get(row.id) is not row:
