@@ -192,6 +192,7 @@ def test_json_for_scripts(capsys: pytest.CaptureFixture[str]) -> None:
             ["explain", "--state", "FAILED", "--ended-by", "x"],
             "argument --ended-by: 'x' is none of queue_timeout",
         ),
+        (["explain", "--state", "FAILED", "--exit", "x"], "argument --exit: invalid int value: 'x'"),
         ([], "the following arguments are required: COMMAND"),
     ],
 )
@@ -212,7 +213,7 @@ def test_the_help_names_every_argument(
 
     assert end.value.code == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "Say for a job's state, error code and text which kind of failure it is and what follows." in out
+    assert " Say for a job's state, error code and text which kind of failure it is and what follows. " in out
     for words in (
         "--state STATE the job's state, as JOB_STATE_FAILED, FAILED or 5",
         "--code CODE code of the job's error",
@@ -241,8 +242,8 @@ def test_the_program_is_called_agent_platform(capsys: pytest.CaptureFixture[str]
 
     out = capsys.readouterr().out
     assert out.startswith("usage: agent-platform [-h] COMMAND ...")
-    assert "The provider's command line" in out
-    assert "what a failure means and what follows" in out
+    assert "\nThe provider's command line\n" in out
+    assert " what a failure means and what follows\n" in out
 
 
 def test_the_table_has_a_line_for_every_row(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from airflow_provider.agent_platform.policy.failures import FailureKind, classify
@@ -48,6 +50,12 @@ def test_a_sample_is_classified_as_its_kind(kind: FailureKind) -> None:
 def test_runs_are_never_multiplied(kind: FailureKind, retries: int, theirs: Forecast, mine: Forecast) -> None:
     assert plain(BY_KIND[kind], retries) == theirs
     assert ours(BY_KIND[kind], retries) == mine
+
+
+def test_a_submit_that_is_refused_for_ever_ends_as_well() -> None:
+    quota = replace(BY_KIND[K.QUOTA], phase=FailurePhase.SUBMIT)
+
+    assert ours(quota, 0) == Forecast(jobs=10, runs=0, tries=1, waits=True)
 
 
 @pytest.mark.parametrize("kind", [K.CRASH, K.INTERNAL, K.UNKNOWN, K.LOST])

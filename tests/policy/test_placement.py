@@ -140,6 +140,20 @@ def test_a_submit_refused_in_another_region_goes_on_from_there() -> None:
     )
 
 
+def test_the_region_of_the_refusal_counts_not_that_of_the_last_job() -> None:
+    ledger = a_ledger(a_job_of(K.STOCKOUT))
+
+    assert next_placement(ledger, a_refusal(STOCKOUT, 8, region="europe-west4"), OPTIONS) == Placement(
+        region="us-central1", strategy="SPOT"
+    )
+
+
+def test_lists_will_do_as_options() -> None:
+    options = PlacementOptions(regions=["a"], machine_types=["m"])  # type: ignore[arg-type]
+
+    assert options == PlacementOptions(regions=("a",), machine_types=("m",))
+
+
 def test_a_refusal_in_a_region_that_is_not_allowed_starts_from_the_last_job() -> None:
     ledger = a_ledger(a_job_of(K.STOCKOUT))
 

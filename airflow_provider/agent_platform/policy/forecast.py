@@ -13,7 +13,14 @@ from dataclasses import dataclass
 
 import pendulum
 
-from airflow_provider.agent_platform.policy.decide import Action, Budget, Refusals, decide, platform_retries
+from airflow_provider.agent_platform.policy.decide import (
+    NO_REFUSALS,
+    Action,
+    Budget,
+    Refusals,
+    decide,
+    platform_retries,
+)
 from airflow_provider.agent_platform.policy.failures import classify
 from airflow_provider.agent_platform.policy.job import JobRecord
 from airflow_provider.agent_platform.policy.kinds import EndedBy, FailureKind, FailurePhase
@@ -143,26 +150,25 @@ def ours(sample: Sample, retries: int) -> Forecast:
     """With this policy, by playing it."""
     budget = Budget(retries=retries, max_jobs=retries + _ENOUGH_JOBS)
     records: list[JobRecord] = []
-    refused = 0
-    tries = 1
+    calls, tries = 0, 1
     while True:
+        calls += 1
+        refusals = NO_REFUSALS
+        ledger = Ledger.of(records, newest_step=None)
         if sample.phase is FailurePhase.SUBMIT:
-            refused += 1
+            refusals = Refusals(count=calls)
             outcome = classify(_refusal(sample))
-            ledger = Ledger()
         else:
-            off = not platform_retries(Ledger.of(records, newest_step=None), budget)
+            off = not platform_retries(ledger, budget)
             records.append(record_of(sample, len(records), disable_retries=off))
             ledger = Ledger.of(records, newest_step=None)
             outcome = classify(records[-1].evidence())
-        now = _START.add(hours=len(records) + refused)
-        refusals = Refusals(count=refused, since=_START if refused else None)
+        now = _START.add(hours=calls)
         decision = decide(ledger, outcome, Progress.NOT_ADVANCED, (), budget, now, refusals=refusals)
         if not decision.submits:
             break
         tries += decision.action is Action.RETRY
-    jobs = len(records) + refused
-    return Forecast(jobs=jobs, runs=ledger.runs_happened, tries=tries, waits=jobs >= budget.max_jobs)
+    return Forecast(jobs=calls, runs=ledger.runs_happened, tries=tries, waits=calls >= budget.max_jobs)
 
 
 def _refusal(sample: Sample) -> FailureEvidence:
