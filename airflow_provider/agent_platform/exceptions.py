@@ -30,12 +30,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk.exceptions import AirflowException
 
-from airflow_provider.agent_platform.policy.decide import Decision
-from airflow_provider.agent_platform.policy.failures import FailureKind, Outcome
+from airflow_provider.agent_platform.policy.kinds import FailureKind
+
+if TYPE_CHECKING:
+    from airflow_provider.agent_platform.policy.decision import Decision
+    from airflow_provider.agent_platform.policy.outcome import Outcome
 
 
 class TrainingJobError(AirflowException):

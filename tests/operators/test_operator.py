@@ -20,7 +20,7 @@ from airflow_provider.agent_platform.emulator import Emulator
 from airflow_provider.agent_platform.hooks.errors import ConfigurationError, EmulatorUnreachableError
 from airflow_provider.agent_platform.hooks.training_job import TrainingJobHook
 from airflow_provider.agent_platform.links.training_job import TrainingJobLink
-from airflow_provider.agent_platform.operators import base
+from airflow_provider.agent_platform.operators import conduct
 from airflow_provider.agent_platform.operators.custom_job import CustomJobOperator
 from airflow_provider.agent_platform.triggers.events import UnreadableEventError
 from airflow_provider.agent_platform.triggers.ownership import OWNER_XCOM_KEY
@@ -112,7 +112,7 @@ def test_a_vanished_trigger_waits_again_and_costs_no_try(monkeypatch: pytest.Mon
     task, xcoms = operator(seconds=600), {}  # type: ignore[var-annotated]
     context = context_of(task, xcoms=xcoms)
     first = deferred(task, context).trigger.serialize()[1]["job_name"]
-    for _ in range(base.MAX_VANISHED):
+    for _ in range(conduct.MAX_VANISHED):
         with pytest.raises(TaskDeferred) as caught:
             task.resume_execution("__fail__", {"error": "Trigger failure"}, context)
         assert caught.value.trigger.serialize()[1]["job_name"] == first
@@ -138,7 +138,7 @@ def test_an_execution_timeout_in_the_worker_cancels_the_job(
     def alarm(*_: object, **__: object) -> None:
         raise AirflowTaskTimeout
 
-    monkeypatch.setattr(base, "wait_for_job", alarm)
+    monkeypatch.setattr(conduct, "wait_for_job", alarm)
     with pytest.raises(AirflowTaskTimeout):
         task.execute(context_of(task))
     assert emulator.control.calls()["CancelCustomJob"] == 1

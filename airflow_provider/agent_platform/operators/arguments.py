@@ -6,16 +6,17 @@ argument of a constructor changes the request or the behaviour.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from airflow_provider.agent_platform.jobs.durations import seconds_of
 from airflow_provider.agent_platform.jobs.errors import SpecError, SpecProblem, shown
 from airflow_provider.agent_platform.jobs.templating import holds_template, is_template
-from airflow_provider.agent_platform.operators.request import RESUME_MODES
-from airflow_provider.agent_platform.policy.rules import FailureRule
 
 if TYPE_CHECKING:
     from airflow_provider.agent_platform.operators.base import TrainingJobBaseOperator
+
+ResumeMode = Literal["retries", "always", "never"]
+RESUME_MODES: Final[tuple[str, ...]] = get_args(ResumeMode)
 
 SPEC_FIELDS: Final = (
     "labels",
@@ -101,7 +102,11 @@ def _own(operator: TrainingJobBaseOperator) -> list[SpecProblem]:
         _check_duration(name, getattr(operator, name), add)
     for name in ("fallback_regions", "machine_types", "resume_args", "checkpoint_recognisers"):
         _check_texts(name, getattr(operator, name), add)
-    _check_list("failure_rules", operator.failure_rules, FailureRule, add)
+    if operator.failure_rules:
+        # Imported by those who use rules, and they have it already.
+        from airflow_provider.agent_platform.policy.rules import FailureRule
+
+        _check_list("failure_rules", operator.failure_rules, FailureRule, add)
     return problems
 
 

@@ -6,11 +6,10 @@ arguments or the set-up is raised here, before anything is submitted.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pendulum
 
@@ -32,8 +31,6 @@ from airflow_provider.agent_platform.triggers.clocks import utcnow
 
 if TYPE_CHECKING:
     from airflow_provider.agent_platform.operators.base import TrainingJobBaseOperator
-
-DISPLAY_NAME_LENGTH: Final = 128
 
 
 @dataclass(kw_only=True)
@@ -64,7 +61,8 @@ def assemble(operator: TrainingJobBaseOperator, context: Mapping[str, Any]) -> A
     """
     options = settings.current()
     task = TaskFacts.of(context, deployment=options.deployment)
-    hook = TrainingJobHook(operator.gcp_conn_id, operator.impersonation_chain)
+    sleep = InterruptibleSleep()
+    hook = TrainingJobHook(operator.gcp_conn_id, operator.impersonation_chain, sleep=sleep)
     request = _request(operator, task, hook)
     preparation = Preparation(
         request=request,
@@ -77,7 +75,7 @@ def assemble(operator: TrainingJobBaseOperator, context: Mapping[str, Any]) -> A
         task=task,
         context=context,
         retry_policy=operator.retry_policy,
-        retry_delay=operator.user_retry_delay,
+        retry_delay=optional_duration(operator.user_retry_delay),
         log_tail=lambda job, replica: last_lines(
             hook, job, replica, n=options.log_lines, bound=options.log_timeout
         ),
@@ -94,35 +92,34 @@ def assemble(operator: TrainingJobBaseOperator, context: Mapping[str, Any]) -> A
     )
     kill = WorkerKill(lifecycle=lifecycle, task=task, task_state=task_state_of(context), log=operator.log)
     lifecycle.after_create = kill.after_create
-    lifecycle.sleep = interruptible(kill)
+    lifecycle.sleep = sleep
+    sleep.kill = kill
     return Assembly(lifecycle=lifecycle, kill=kill, task=task, request=request, hook=hook)
 
 
-def interruptible(kill: WorkerKill) -> Any:
-    """Return a sleep that ends with an error soon after a kill was asked for.
+class InterruptibleSleep:
+    """A sleep that ends soon after a kill was asked for.
 
     In slices: a signal handler must not touch a lock that the sleeping thread may hold.
+
+    :param kill: what may have been asked for; set once it is there.
     """
 
-    def sleep(seconds: float) -> None:
+    kill: WorkerKill | None = None
+
+    def __call__(self, seconds: float) -> None:
+        """Sleep.
+
+        :raises WorkerStopped: the worker was told to stop.
+        """
         end = time.monotonic() + seconds
         while True:
-            kill.check()
+            if self.kill is not None:
+                self.kill.check()
             left = end - time.monotonic()
             if left <= 0:
                 return
             time.sleep(min(left, 0.5))
-
-    return sleep
-
-
-def default_display_name(dag_id: str, task_id: str) -> str:
-    """Return ``<dag_id>.<task_id>``, cut to what the service takes; a cut name ends in a hash and stays unique."""
-    name = f"{dag_id}.{task_id}"
-    if len(name) <= DISPLAY_NAME_LENGTH:
-        return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-    return f"{name[: DISPLAY_NAME_LENGTH - 9]}-{digest}"
 
 
 def optional_duration(value: object) -> pendulum.Duration | None:
@@ -133,8 +130,7 @@ def optional_duration(value: object) -> pendulum.Duration | None:
 def _request(operator: TrainingJobBaseOperator, task: TaskFacts, hook: TrainingJobHook) -> TrainingRequest:
     region = hook.region(operator.region)
     job = operator.build_job(
-        display_name=operator.display_name
-        or default_display_name(task.identity.dag_id, task.identity.task_id),
+        display_name=operator.display_name or task.identity.display_name,
         client_schema=client_schema,
     )
     base = variants.output_directory_of(job)

@@ -1,7 +1,7 @@
-"""What all training operators share: arguments, templates, the way a step is carried out, kills and resumes.
+"""What all training operators share: their arguments, their templates, and the methods Airflow calls.
 
-In: arguments, checked at DAG parse as far as they are known then. Out: a deferral, a result, or a typed error. Which
-step comes next is decided in ``lifecycle``; what the kinds of job differ in is in the subclasses.
+In: arguments, checked at DAG parse as far as they are known then. Out: a deferral, a result, or a typed error, from
+``conduct``, which is imported only where a task runs. What the kinds of job differ in is in the subclasses.
 """
 
 from __future__ import annotations
@@ -9,42 +9,27 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import pendulum
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferralError, TaskDeferralTimeout
+from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
 
+from airflow_provider.agent_platform.jobs.durations import seconds_of
 from airflow_provider.agent_platform.jobs.schema import ClientSchema
 from airflow_provider.agent_platform.jobs.spec import Job
 from airflow_provider.agent_platform.links.training_job import TrainingJobLink
-from airflow_provider.agent_platform.operators import arguments, notes
-from airflow_provider.agent_platform.operators.assembly import Assembly, assemble, optional_duration
-from airflow_provider.agent_platform.operators.request import ResumeMode
+from airflow_provider.agent_platform.operators import arguments
+from airflow_provider.agent_platform.operators.arguments import ResumeMode
 from airflow_provider.agent_platform.operators.retry_policy import TrainingRetryPolicy
-from airflow_provider.agent_platform.operators.steps import Carried, Done, Step, WaitForJob, WaitUntil
-from airflow_provider.agent_platform.policy.states import is_live
-from airflow_provider.agent_platform.triggers.clocks import Clocks, utcnow
-from airflow_provider.agent_platform.triggers.events import TrainingJobEvent, parse_event
-from airflow_provider.agent_platform.triggers.training_job import TrainingJobTrigger
-from airflow_provider.agent_platform.triggers.waiting import wait_for_job
 
 if TYPE_CHECKING:
     from airflow.sdk import RetryPolicy
     from airflow.sdk.definitions.context import Context
 
+    from airflow_provider.agent_platform.operators.conduct import Conduct
     from airflow_provider.agent_platform.policy.rules import FailureRule
 
 Duration = timedelta | int | float | str
-
-MAX_VANISHED: Final = 3
-"""Triggers that may vanish in one try (a crashed triggerer, a broken upgrade) before the try fails."""
-
-CANCEL_BOUND: Final = 300.0
-"""Seconds to wait for the end of a job that was cancelled because a clock ended."""
-
-FIRST_EVENT_SECONDS: Final = 5
-"""Airflow may fail a try whose trigger fires while the deferring process still ends (apache/airflow#71580)."""
 
 
 class TrainingJobBaseOperator(BaseOperator):
@@ -151,7 +136,7 @@ class TrainingJobBaseOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         # Named here so that Airflow fills it from default_args too: a user's own delay wins over ours.
-        self.user_retry_delay = optional_duration(retry_delay)
+        self.user_retry_delay = None if retry_delay is None else timedelta(seconds=seconds_of(retry_delay))
         if self.user_retry_delay is not None:
             kwargs["retry_delay"] = self.user_retry_delay
         super().__init__(retry_policy=retry_policy or TrainingRetryPolicy(), **kwargs)
@@ -193,7 +178,7 @@ class TrainingJobBaseOperator(BaseOperator):
         self.deferrable = deferrable
         self.poll_interval = poll_interval
         self.job_name: str | None = None
-        self._assembly: Assembly | None = None
+        self._conduct: Conduct | None = None
         arguments.check(self)
 
     # -- what the subclasses give
@@ -213,200 +198,46 @@ class TrainingJobBaseOperator(BaseOperator):
         """Return the arguments that are fields of ``CustomJobSpec``, ``Scheduling`` or the resource itself."""
         return {name: getattr(self, name) for name in arguments.SPEC_FIELDS}
 
-    # -- the ways in
+    # -- the ways in; the names of the methods are stored with deferred tasks: renaming one strands them
 
     def execute(self, context: Context) -> Any:
         """Start a try: read the ledger, then adopt, decide or submit."""
-        with self._assembled(context) as assembly:
-            return self._carry_out(context, assembly, assembly.lifecycle.start())
+        return self._conduct_in(context).start()
 
     def execute_complete(self, context: Context, event: Any = None, stale: bool = False, **_: Any) -> Any:
-        """Go on after the wait for a job. The name is stored with deferred tasks: renaming it strands them.
+        """Go on after the wait for a job.
 
         :param event: what the trigger sent.
         :param stale: the job was of an earlier epoch.
         """
-        parsed = parse_event(event)
-        with self._assembled(context) as assembly:
-            return self._carry_out(context, assembly, assembly.lifecycle.resumed(parsed, stale=stale))
+        return self._conduct_in(context).after_job(event, stale=stale)
 
     def execute_requeue(self, context: Context, event: Any = None, carried: Any = None, **_: Any) -> Any:
-        """Go on after a wait without a job. The name is stored with deferred tasks: renaming it strands them.
+        """Go on after a wait without a job.
 
         :param event: the moment that was waited for.
         :param carried: what was known before it.
         """
-        with self._assembled(context) as assembly:
-            return self._carry_out(context, assembly, assembly.lifecycle.waited(Carried.parse(carried)))
+        return self._conduct_in(context).after_pause(carried)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """Go on after a deferral; also when the trigger vanished, or Airflow gave up waiting for it."""
         try:
             return super().resume_execution(next_method, next_kwargs, context)
         except TaskDeferralTimeout:
-            self._cancel_after_timeout(context)
+            self._conduct_in(context).after_timeout()
             raise
         except TaskDeferralError as error:
-            return self._after_vanished_trigger(context, error)
+            return self._conduct_in(context).after_vanished_trigger(error)
 
     def on_kill(self) -> None:
         """Decide about the job when the worker is told to stop (see ``operators.killing``)."""
-        if self._assembly is not None:
-            self._assembly.kill.on_kill()
+        if self._conduct is not None:
+            self._conduct.on_kill()
 
-    # -- carrying out
+    def _conduct_in(self, context: Context) -> Conduct:
+        # Imported only where a task runs: a DAG is parsed far more often, and pays for none of this.
+        from airflow_provider.agent_platform.operators.conduct import Conduct
 
-    def _assembled(self, context: Context) -> _Open:
-        return _Open(self, context)
-
-    def _carry_out(self, context: Context, assembly: Assembly, step: Step) -> Any:
-        while not isinstance(step, Done):
-            self.job_name = assembly.lifecycle.job_name
-            if isinstance(step, WaitForJob):
-                notes.remember(context, step.ledger, self.log)
-                if self.deferrable:
-                    self._defer_for_job(context, assembly, step)
-                event = self._wait_for_job(assembly, step)
-                step = assembly.lifecycle.resumed(event, stale=step.stale)
-            else:
-                moment = self._next_moment(assembly, step)
-                if self.deferrable:
-                    self._defer_until(assembly, step, moment)
-                assembly.lifecycle.sleep(max(0.0, (moment - utcnow()).total_seconds()))
-                step = assembly.lifecycle.waited(step.carried)
-        self.job_name = assembly.lifecycle.job_name
-        notes.announce(context, self.outlets, step.result)
-        return step.result
-
-    def _defer_for_job(self, context: Context, assembly: Assembly, step: WaitForJob) -> NoReturn:
-        notes.own(context, step.record.name)
-        clocks = self._clocks(assembly, step)
-        interval = optional_duration(self.checkpoint_interval)
-        trigger = TrainingJobTrigger(
-            step.record.name,
-            gcp_conn_id=self.gcp_conn_id,
-            impersonation_chain=self.impersonation_chain,
-            poll_interval=self._poll_seconds(),
-            queue_deadline=_iso(clocks.queue_deadline),
-            run_timeout=clocks.run_timeout,
-            execution_deadline=_iso(clocks.execution_deadline),
-            try_number=assembly.task.try_number,
-            cancel_bound=CANCEL_BOUND,
-            base_output_directory=self._watched_directory(assembly, step),
-            checkpoint_interval=None if interval is None else interval.total_seconds(),
-        )
-        self.defer(
-            trigger=trigger,
-            method_name="execute_complete",
-            kwargs={"stale": step.stale},
-            timeout=self._defer_timeout(assembly),
-        )
-
-    def _defer_until(self, assembly: Assembly, step: WaitUntil, moment: pendulum.DateTime) -> NoReturn:
-        # Airflow's own trigger: nothing of ours has to run while no job is on the platform.
-        from airflow.providers.standard.triggers.temporal import DateTimeTrigger
-
-        self.defer(
-            trigger=DateTimeTrigger(moment=moment),
-            method_name="execute_requeue",
-            kwargs={"carried": step.carried.to_dict()},
-            timeout=self._defer_timeout(assembly),
-        )
-
-    def _wait_for_job(self, assembly: Assembly, step: WaitForJob) -> TrainingJobEvent:
-        return wait_for_job(
-            assembly.hook,
-            step.record.name,
-            clocks=self._clocks(assembly, step),
-            poll_interval=self._poll_seconds(),
-            cancel_bound=CANCEL_BOUND,
-            log=self.log,
-            sleep=assembly.lifecycle.sleep,
-        )
-
-    def _clocks(self, assembly: Assembly, step: WaitForJob) -> Clocks:
-        if step.stale:
-            # It is being cancelled already: only its end matters.
-            return Clocks(execution_deadline=assembly.task.execution_deadline)
-        limit = assembly.request.run_timeout
-        return Clocks(
-            queue_deadline=step.queue_deadline,
-            run_timeout=None if limit is None else limit.total_seconds(),
-            execution_deadline=assembly.task.execution_deadline,
-        )
-
-    def _watched_directory(self, assembly: Assembly, step: WaitForJob) -> str | None:
-        """Where the trigger looks for checkpoints; the trials of a tuning job each have a folder of their own."""
-        if step.stale or step.record.job_type != "custom_job":
-            return None
-        return assembly.request.base_output_directory
-
-    def _next_moment(self, assembly: Assembly, step: WaitUntil) -> pendulum.DateTime:
-        moment = max(step.moment, utcnow().add(seconds=FIRST_EVENT_SECONDS))
-        deadline = assembly.task.execution_deadline
-        return moment if deadline is None else min(moment, deadline)
-
-    def _defer_timeout(self, assembly: Assembly) -> timedelta | None:
-        """A net under the trigger, which holds ``execution_timeout`` itself and cancels the job first."""
-        deadline = assembly.task.execution_deadline
-        if deadline is None:
-            return None
-        seconds = max(0.0, (deadline - utcnow()).total_seconds())
-        return timedelta(seconds=seconds + 2 * CANCEL_BOUND)
-
-    def _poll_seconds(self) -> float:
-        interval = optional_duration(self.poll_interval)
-        assert interval is not None
-        return max(1.0, interval.total_seconds())
-
-    # -- when the wait itself failed
-
-    def _after_vanished_trigger(self, context: Context, error: TaskDeferralError) -> Any:
-        count = notes.vanished_again(context)
-        if count > MAX_VANISHED:
-            self.log.error(
-                "The trigger vanished %d times in this try; giving up on it. The job goes on: the next try, or a clear "
-                "of this task, adopts it.",
-                count,
-            )
-            raise error
-        self.log.warning(
-            "The trigger vanished (%s; %d of %d in this try). The job goes on; waiting for it again.",
-            error,
-            count,
-            MAX_VANISHED,
-        )
-        return self.execute(context)
-
-    def _cancel_after_timeout(self, context: Context) -> None:
-        """Airflow ended the deferral without telling the trigger: end the job before the task fails."""
-        with self._assembled(context) as assembly:
-            for record in assembly.lifecycle.reader.read().current:
-                if is_live(record.state):
-                    self.log.warning("The deferral timed out: cancelling %s.", record.name)
-                    assembly.hook.cancel(record.name)
-                    self.job_name = record.name
-
-
-class _Open:
-    """Opens an assembly for one start or resume, lets ``on_kill`` see it, and closes its clients."""
-
-    def __init__(self, operator: TrainingJobBaseOperator, context: Context) -> None:
-        self.operator = operator
-        self.context = context
-
-    def __enter__(self) -> Assembly:
-        self.assembly = assemble(self.operator, self.context)
-        self.operator._assembly = self.assembly
-        return self.assembly
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None and issubclass(kind, AirflowTaskTimeout):
-            self.assembly.kill.out_of_time()
-        self.operator.job_name = self.assembly.lifecycle.job_name or self.operator.job_name
-        self.operator._assembly = None
-        self.assembly.hook.close()
-
-
-def _iso(moment: pendulum.DateTime | None) -> str | None:
-    return None if moment is None else moment.isoformat()
+        self._conduct = Conduct(self, context)
+        return self._conduct

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import pendulum
 
 from airflow_provider.agent_platform.jobs.variants import Job
+from airflow_provider.agent_platform.operators.arguments import ResumeMode
 from airflow_provider.agent_platform.policy.decide import Budget
 from airflow_provider.agent_platform.policy.placement import PlacementOptions
 from airflow_provider.agent_platform.policy.rules import FailureRule
-
-ResumeMode = Literal["retries", "always", "never"]
-RESUME_MODES: tuple[ResumeMode, ...] = ("retries", "always", "never")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.definitions.retry_policy import RetryDecision, RetryPolicy
 
 from airflow_provider.agent_platform.exceptions import TrainingJobError
-from airflow_provider.agent_platform.policy.decide import Action
+from airflow_provider.agent_platform.policy.actions import Action
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context

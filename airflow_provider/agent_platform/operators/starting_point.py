@@ -13,8 +13,8 @@ from typing import Literal
 import pendulum
 
 from airflow_provider.agent_platform.checkpoints.store import CheckpointScan, FoundCheckpoint
+from airflow_provider.agent_platform.operators.arguments import ResumeMode
 from airflow_provider.agent_platform.operators.reader import Book
-from airflow_provider.agent_platform.operators.request import ResumeMode
 from airflow_provider.agent_platform.policy.progress import UNKNOWN_STEP, Step
 from airflow_provider.agent_platform.policy.states import is_success
 
