@@ -23,7 +23,7 @@ from airflow_provider.agent_platform.links.training_job import TrainingJobLink
 from airflow_provider.agent_platform.operators import conduct
 from airflow_provider.agent_platform.operators.custom_job import CustomJobOperator
 from airflow_provider.agent_platform.triggers.events import UnreadableEventError
-from airflow_provider.agent_platform.triggers.ownership import OWNER_XCOM_KEY
+from airflow_provider.agent_platform.triggers.ownership import LIVE_XCOM_KEY, OWNER_XCOM_KEY
 from tests.operators.context import context_of
 
 CONNECTION = {"conn_type": "google_cloud_platform", "extra": {"project": "p", "region": "us-central1"}}
@@ -91,8 +91,9 @@ def test_the_display_name_is_dag_and_task() -> None:
 
 
 def test_the_plain_mode_waits_and_returns_plain_json() -> None:
-    task = operator(seconds=0, deferrable=False)
-    result = task.execute(context_of(task))
+    task, xcoms = operator(seconds=0, deferrable=False), {}  # type: ignore[var-annotated]
+    result = task.execute(context_of(task, xcoms=xcoms))
+    assert xcoms[LIVE_XCOM_KEY]["state"] == "JOB_STATE_SUCCEEDED"
     assert json.loads(json.dumps(result)) == result
     assert result["state"] == "JOB_STATE_SUCCEEDED"
     assert [job["runs"] for job in result["jobs"]] == [1]

@@ -183,6 +183,7 @@ class Conduct:
             poll_interval=self._poll_seconds(),
             cancel_bound=CANCEL_BOUND,
             log=self.log,
+            on_change=lambda view: notes.show_live(self.context, view),
             sleep=assembly.lifecycle.sleep,
         )
 

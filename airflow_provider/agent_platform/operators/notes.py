@@ -11,7 +11,9 @@ from typing import Any, Final
 
 from airflow_provider.agent_platform.compat import TaskLogger
 from airflow_provider.agent_platform.policy.ledger import Ledger
-from airflow_provider.agent_platform.triggers.ownership import OWNER_XCOM_KEY, owner_value
+from airflow_provider.agent_platform.triggers.live_state import live_value
+from airflow_provider.agent_platform.triggers.ownership import LIVE_XCOM_KEY, OWNER_XCOM_KEY, owner_value
+from airflow_provider.agent_platform.triggers.view import JobView
 
 LEDGER_KEY: Final = "training_jobs"
 """Key in the task state store: a copy of the ledger, as compact JSON."""
@@ -26,6 +28,11 @@ def own(context: Context, job_name: str) -> None:
     """Say which try owns the job, before each deferral: a kill is only obeyed for the owner."""
     ti = context["ti"]
     ti.xcom_push(key=OWNER_XCOM_KEY, value=owner_value(try_number=ti.try_number, job_name=job_name))
+
+
+def show_live(context: Context, view: JobView) -> None:
+    """Show the state of the job while the worker itself waits for it; a deferred task's trigger does the same."""
+    context["ti"].xcom_push(key=LIVE_XCOM_KEY, value=live_value(view))
 
 
 def vanished_again(context: Context) -> int:

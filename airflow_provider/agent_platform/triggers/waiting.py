@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import pendulum
 import tenacity
 
+from airflow_provider.agent_platform.compat import TaskLogger
 from airflow_provider.agent_platform.triggers import pace, trouble
 from airflow_provider.agent_platform.triggers.clocks import Clocks, Now, utcnow
 from airflow_provider.agent_platform.triggers.events import TrainingJobEvent
@@ -38,7 +39,7 @@ def wait_for_job(
     clocks: Clocks,
     poll_interval: float = 30.0,
     cancel_bound: float = 300.0,
-    log: logging.Logger | None = None,
+    log: TaskLogger | None = None,
     on_change: Callable[[JobView], object] | None = None,
     now: Now = utcnow,
     sleep: Callable[[float], None] = time.sleep,
@@ -75,7 +76,7 @@ class _Wait:
         clocks: Clocks,
         poll_interval: float,
         cancel_bound: float,
-        log: logging.Logger,
+        log: TaskLogger,
         on_change: Callable[[JobView], object] | None,
         now: Now,
         sleep: Callable[[float], None],
