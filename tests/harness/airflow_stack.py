@@ -186,6 +186,8 @@ class AirflowStack:
             "database": {"sql_alchemy_conn": database_url},
             "api": {"host": LOOPBACK, "port": self.port, "base_url": self.url, "workers": 1},
             "api_auth": {"jwt_secret": secrets.token_urlsafe(64)},
+            # A busy machine may answer late; after five answers that took 5 seconds each, a task without retries fails.
+            "workers": {"execution_api_timeout": 30},
             "scheduler": {"scheduler_idle_sleep_time": 0.5},
             "dag_processor": {"refresh_interval": 5, "min_file_process_interval": 5, "parsing_processes": 1},
             "logging": {"base_log_folder": self.home / "logs", "colored_console_log": False},
