@@ -327,5 +327,5 @@ def _where(new: Placement | None, old: Placement | None) -> str:
     if new.region != old.region:
         words.append(f"in {new.region}")
     if new.machine_type != old.machine_type:
-        words.append(f"on {new.machine_type or 'the machine type of the spec'}")
+        words.append(f"on {new.machine_type}")
     return "".join(f", {word}" for word in words)
