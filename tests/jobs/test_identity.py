@@ -94,13 +94,15 @@ def test_the_label_names_never_change() -> None:
         "airflow-dag",
         "airflow-epoch",
         "airflow-managed",
+        "airflow-output",
         "airflow-resume-step",
         "airflow-run",
         "airflow-task",
         "airflow-ti",
         "airflow-try",
     ]
-    assert set(ONE.labels(epoch=0, try_number=1, resume_step=2)) == identity.RESERVED_LABELS
+    every = ONE.labels(epoch=0, try_number=1, resume_step=2, output_directory="gs://b/x")
+    assert set(every) == identity.RESERVED_LABELS
 
 
 def test_a_lone_surrogate_still_has_a_key() -> None:
@@ -109,6 +111,25 @@ def test_a_lone_surrogate_still_has_a_key() -> None:
 
 def test_the_filter_names_the_key() -> None:
     assert ONE.ledger_filter() == f'labels.airflow-ti="{ONE.key}"'
+
+
+def test_one_output_directory_has_one_label_however_it_is_written() -> None:
+    labels = [
+        ONE.labels(epoch=0, try_number=1, output_directory=text)["airflow-output"]
+        for text in ("gs://b/x", "gs://b/x/", " gs://b/x//", "gs://b/X", "gs://b/x/y")
+    ]
+    assert labels[0] == labels[1] == labels[2]
+    assert len(set(labels)) == 3
+    assert all(re.fullmatch(r"[0-9a-f]{20}", label) for label in labels)
+
+
+def test_the_label_of_an_output_directory_never_changes() -> None:
+    """Running jobs carry it: a release that computes another one does not see them any more."""
+    assert identity.output_filter("gs://bucket/run") == 'labels.airflow-output="e69e696cacd7ec223048"'
+
+
+def test_a_job_without_an_output_directory_has_no_label_of_one() -> None:
+    assert "airflow-output" not in ONE.labels(epoch=0, try_number=1)
 
 
 def test_a_job_that_starts_from_nothing_has_no_resume_step() -> None:

@@ -63,6 +63,7 @@ class Setting:
 
     platform: Platform = field(default_factory=Platform)
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
+    run_id: str = "run"
     retries: int = 0
     try_number: int = 1
     max_tries: int | None = None
@@ -77,7 +78,7 @@ class Setting:
     def task(self) -> TaskFacts:
         max_tries = self.retries if self.max_tries is None else self.max_tries
         return TaskFacts(
-            identity=TaskIdentity(dag_id="dag", run_id="run", task_id="train"),
+            identity=TaskIdentity(dag_id="dag", run_id=self.run_id, task_id="train"),
             epoch=epoch_of(max_tries, self.retries),
             try_number=self.try_number,
             max_tries=max_tries,

@@ -27,9 +27,20 @@ LABEL_MANAGED = "airflow-managed"
 LABEL_DAG = "airflow-dag"
 LABEL_TASK = "airflow-task"
 LABEL_RUN = "airflow-run"
+LABEL_OUTPUT = "airflow-output"
 
 RESERVED_LABELS = frozenset(
-    {LABEL_TI, LABEL_EPOCH, LABEL_TRY, LABEL_RESUME_STEP, LABEL_MANAGED, LABEL_DAG, LABEL_TASK, LABEL_RUN}
+    {
+        LABEL_TI,
+        LABEL_EPOCH,
+        LABEL_TRY,
+        LABEL_RESUME_STEP,
+        LABEL_MANAGED,
+        LABEL_DAG,
+        LABEL_TASK,
+        LABEL_RUN,
+        LABEL_OUTPUT,
+    }
 )
 
 MAX_LABELS = 64
@@ -42,6 +53,7 @@ The API's comments allow 64, other Google services 63: the smaller is safe.
 
 _KEY_VERSION = "1"
 _KEY_LENGTH = 40
+_OUTPUT_LENGTH = 20
 _SUFFIX_LENGTH = 8
 _DISPLAY_NAME_LENGTH = 128
 _FOLDER_LENGTH = 120
@@ -81,7 +93,12 @@ class TaskIdentity:
         return _digest(json.dumps(parts))[:_KEY_LENGTH]
 
     def labels(
-        self, *, epoch: int, try_number: int, resume_step: int | Literal["unknown"] | None = None
+        self,
+        *,
+        epoch: int,
+        try_number: int,
+        resume_step: int | Literal["unknown"] | None = None,
+        output_directory: str | None = None,
     ) -> dict[str, str]:
         """Return the labels of a job of this task instance.
 
@@ -89,6 +106,7 @@ class TaskIdentity:
         :param try_number: the Airflow try that submits the job, from 1.
         :param resume_step: step of the checkpoint the job starts from; None starts from nothing and sends
             no label.
+        :param output_directory: ``base_output_directory`` of the job; None has none and sends no label.
         """
         labels = {
             LABEL_TI: self.key,
@@ -101,6 +119,8 @@ class TaskIdentity:
         }
         if resume_step is not None:
             labels[LABEL_RESUME_STEP] = str(resume_step)
+        if output_directory is not None:
+            labels[LABEL_OUTPUT] = output_key(output_directory)
         return labels
 
     @property
@@ -169,6 +189,22 @@ class JobLabels:
             resume_step=resume_step,
             resume_step_unknown=unknown,
         )
+
+
+def output_key(directory: str) -> str:
+    """Return the value of the label ``airflow-output``: 20 hexadecimal digits, the same with and without a slash at the end.
+
+    :param directory: ``gs://bucket/folder``.
+    """
+    return _digest(directory.strip().rstrip("/"))[:_OUTPUT_LENGTH]
+
+
+def output_filter(directory: str) -> str:
+    """Return the ``filter`` of a List call that gives every job of ours with this output directory.
+
+    :param directory: ``gs://bucket/folder``.
+    """
+    return f'labels.{LABEL_OUTPUT}="{output_key(directory)}"'
 
 
 def epoch_of(max_tries: int, retries: int) -> int:

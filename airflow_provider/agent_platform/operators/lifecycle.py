@@ -20,6 +20,7 @@ from airflow_provider.agent_platform.compat import TaskLogger
 from airflow_provider.agent_platform.hooks.api_retry import is_gone
 from airflow_provider.agent_platform.jobs.console import JobName, console_url
 from airflow_provider.agent_platform.operators import measures, points
+from airflow_provider.agent_platform.operators.neighbours import warn_of_neighbours
 from airflow_provider.agent_platform.operators.preparation import Preparation
 from airflow_provider.agent_platform.operators.reader import Book, BookReader
 from airflow_provider.agent_platform.operators.request import TrainingRequest
@@ -199,6 +200,7 @@ class Lifecycle:
         self.job_name = record.name
         self.after_create(record.name)
         self.preparation.log_submit(record, job, point)
+        warn_of_neighbours(self.hook, request=self.request, identity=self.task.identity, log=self.log)
         book = self._read_again(record)
         points.passed(points.LEDGER_READ_AGAIN)
         return self._adopt(self._ledger(book, point), fresh=record.name)

@@ -106,7 +106,12 @@ class Preparation:
         job = variants.with_scheduling(
             job, strategy=placement.strategy, disable_retries=None if retries_on else True
         )
-        labels = task.identity.labels(epoch=task.epoch, try_number=task.try_number, resume_step=point.label)
+        labels = task.identity.labels(
+            epoch=task.epoch,
+            try_number=task.try_number,
+            resume_step=point.label,
+            output_directory=request.base_output_directory,
+        )
         return variants.with_labels(job, labels)
 
     def log_submit(self, record: JobRecord, job: Job, point: StartingPoint) -> None:
