@@ -107,6 +107,7 @@ def test_it_defers_with_everything_the_trigger_needs(looks: Looks, context: Any)
         "min_step": 500,
         "newer_than": None,
         "job_name": JOB,
+        "training_task_id": None,
         "recognisers": ["my.recogniser"],
         "gcp_conn_id": "c",
         "impersonation_chain": ["a"],
@@ -302,6 +303,58 @@ def test_a_finished_job_whose_checkpoints_cannot_be_seen_is_left_to_the_trigger(
 ) -> None:
     looks.found = CheckpointScan(known=False, problem="away")
     deferred(sensor(FakeHook((0, int(JobState.SUCCEEDED))), job_name=JOB), context)
+
+
+class Instance:
+    """A task instance whose run has one training task."""
+
+    dag_id = "dag"
+    run_id = "run"
+
+    def __init__(self, state: str | None) -> None:
+        self.state = state
+
+    def get_task_states(self, **asked: Any) -> dict[str, Any]:
+        assert asked["dag_id"] == "dag"
+        assert asked["run_ids"] == ["run"]
+        return {"run": {"train": self.state} if asked["task_ids"] == ["train"] else {}}
+
+
+def test_a_training_task_that_runs_is_waited_for(looks: Looks, context: Any) -> None:
+    context["ti"] = Instance("deferred")
+    assert deferred(sensor(training_task_id="train"), context)[1].training_task_id == "train"
+
+
+def test_a_training_task_that_is_over_without_it_fails_at_once(looks: Looks, context: Any) -> None:
+    context["ti"] = Instance("failed")
+    looks.found = at(0, 100)
+    with pytest.raises(CheckpointNotReachedError) as caught:
+        sensor(min_step=500, training_task_id="train").execute(context)
+    assert str(caught.value).startswith("Task train ended as failed without a checkpoint of step 500 or more")
+    assert caught.value.job_state == "failed"
+
+
+def test_a_training_task_that_is_over_and_reached_it_is_enough(looks: Looks, context: Any) -> None:
+    context["ti"] = Instance("failed")
+    looks.found = at(0, 500)
+    assert sensor(min_step=500, training_task_id="train").execute(context)["step"] == 500
+
+
+def test_a_training_task_that_the_run_does_not_have_is_named(looks: Looks, context: Any) -> None:
+    context["ti"] = Instance("running")
+    with pytest.raises(CheckpointNotReachedError, match="this run has no task trian"):
+        sensor(training_task_id="trian").execute(context)
+
+
+def test_poking_asks_for_the_training_task_too(looks: Looks, context: Any) -> None:
+    context["ti"] = Instance("success")
+    with pytest.raises(CheckpointNotReachedError, match="Task train ended as success"):
+        sensor(training_task_id="train", deferrable=False).poke(context)
+
+
+def test_a_task_and_a_job_cannot_both_say_when_the_training_is_over() -> None:
+    with pytest.raises(ValueError, match="training_task_id and job_name"):
+        sensor(training_task_id="train", job_name=JOB)
 
 
 def test_the_hook_is_closed(looks: Looks, context: Any) -> None:

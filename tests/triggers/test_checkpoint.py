@@ -14,6 +14,7 @@ from airflow_provider.agent_platform.checkpoints import looks
 from airflow_provider.agent_platform.checkpoints.store import CheckpointScan
 from airflow_provider.agent_platform.policy.states import JobState
 from airflow_provider.agent_platform.triggers import checkpoint as module
+from airflow_provider.agent_platform.triggers import supervisor
 from airflow_provider.agent_platform.triggers.checkpoint import (
     TRIGGER_CLASS_PATH,
     CheckpointEvent,
@@ -322,3 +323,72 @@ def test_it_finds_a_checkpoint_on_a_storage_server_with_a_real_hook(monkeypatch:
         event = asyncio.run(work())
     assert (event.type, event.step) == ("reached", 20)
     assert event.uri == f"gs://{BUCKET}/x/checkpoints/checkpoint-20"
+
+
+# -- the end of a training task, over all its jobs
+
+
+class Airflow:
+    """Answers questions for the state of a task by time."""
+
+    def __init__(self, *timeline: tuple[float, supervisor.TaskState | Exception]) -> None:
+        self.timeline = timeline
+        self.asked: list[str | None] = []
+
+    async def __call__(self, ti: Any, *, task_id: str | None = None) -> supervisor.TaskState:
+        self.asked.append(task_id)
+        passed = asyncio.get_running_loop().time() - 1000.0
+        answer = [entry for seconds, entry in self.timeline if seconds <= passed][-1]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def task(state: str | None, *, exists: bool = True) -> supervisor.TaskState:
+    return supervisor.TaskState(exists=exists, state=state)
+
+
+@pytest.mark.parametrize("state", ["success", "failed", "skipped", "upstream_failed", "removed"])
+def test_a_training_task_that_ended_without_it_ends_the_wait(
+    monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    airflow = Airflow((0, task("deferred")), (600, task(state)))
+    monkeypatch.setattr(supervisor, "task_state", airflow)
+    waited = Waited(monkeypatch, Scans((0, at(0, 100))), FakeHook(), min_step=500, training_task_id="train")
+    assert (waited.event.type, waited.event.step, waited.event.job_state) == ("job_ended", 100, state)
+    assert waited.seconds < 700
+    assert set(airflow.asked) == {"train"}
+    assert waited.hook.reads == 0
+
+
+@pytest.mark.parametrize("state", [None, "scheduled", "queued", "running", "deferred", "up_for_retry"])
+def test_a_training_task_that_may_go_on_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, state: str | None
+) -> None:
+    monkeypatch.setattr(supervisor, "task_state", Airflow((0, task(state))))
+    waited = Waited(monkeypatch, Scans((0, NONE), (900, at(900))), FakeHook(), training_task_id="train")
+    assert waited.event.type == "reached"
+
+
+def test_what_a_training_task_wrote_just_before_its_end_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "task_state", Airflow((0, task("deferred")), (59, task("success"))))
+    scans = Scans((0, at(0, 100)), (59, at(59, 500)))
+    waited = Waited(monkeypatch, scans, FakeHook(), min_step=500, training_task_id="train")
+    assert (waited.event.type, waited.event.step) == ("reached", 500)
+
+
+def test_a_task_that_the_run_does_not_have_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "task_state", Airflow((0, task(None, exists=False))))
+    waited = Waited(monkeypatch, Scans(), FakeHook(), training_task_id="trian")
+    assert waited.event.type == "job_lost"
+    assert "no task trian" in (waited.event.message or "")
+
+
+def test_an_airflow_that_does_not_answer_is_said_once_and_does_not_end_the_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    away = supervisor.NoSupervisorError("nobody to ask")
+    monkeypatch.setattr(supervisor, "task_state", Airflow((0, away)))
+    waited = Waited(monkeypatch, Scans((0, NONE), (3600, at(3600))), FakeHook(), training_task_id="train")
+    assert waited.event.type == "reached"
+    assert ["nobody to ask" in line for line in waited.warnings] == [True]

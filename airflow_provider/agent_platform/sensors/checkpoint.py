@@ -23,6 +23,7 @@ from airflow_provider.agent_platform.triggers.checkpoint import (
     REACHED,
     CheckpointEvent,
     CheckpointTrigger,
+    end_of_task,
     enough,
     moment_of,
     parse_event,
@@ -73,8 +74,11 @@ class CheckpointSensor(BaseSensorOperator):
         Default: with `min_step` whenever; else since the job was created, with `job_name`; else since this
         DAG run was due (``run_after``), so that one that an earlier run left in the same directory does not
         count.
-    :param job_name: full resource name of the training job (templated). When it has ended and the checkpoint
-        is not there, the sensor fails at once instead of waiting for its timeout.
+    :param training_task_id: the training task in the same DAG run (not a mapped one). When it has ended, after
+        however many jobs, and the checkpoint is not there, the sensor fails at once instead of waiting for its
+        timeout.
+    :param job_name: full resource name of one training job (templated), for a job of another DAG. The same when it
+        has ended. A Spot training may go on in a new job: prefer `training_task_id` where there is one.
     :param recognisers: dotted paths of your own recognisers, see docs/checkpoints.md.
     :param partition_key: of the asset events (templated; Airflow 3.3).
     :param gcp_conn_id: Airflow connection.
@@ -104,6 +108,7 @@ class CheckpointSensor(BaseSensorOperator):
         base_output_directory: str,
         min_step: int | str | None = None,
         newer_than: datetime | str | None = None,
+        training_task_id: str | None = None,
         job_name: str | None = None,
         recognisers: Sequence[str] = (),
         partition_key: str | None = None,
@@ -116,6 +121,11 @@ class CheckpointSensor(BaseSensorOperator):
         self.base_output_directory = base_output_directory
         self.min_step = min_step
         self.newer_than = newer_than
+        if training_task_id and job_name:
+            raise ValueError(
+                "training_task_id and job_name are both given: one says when the training is over"
+            )
+        self.training_task_id = training_task_id
         self.job_name = job_name
         self.recognisers = recognisers
         self.partition_key = partition_key
@@ -129,7 +139,7 @@ class CheckpointSensor(BaseSensorOperator):
             return super().execute(context)
         with self._hook() as hook:
             step, since = self._wanted(context, hook)
-            event = self._look(hook, step, since)
+            event = self._look(context, hook, step, since)
         if event:
             return self._end(context, event)
         self.defer(
@@ -138,6 +148,7 @@ class CheckpointSensor(BaseSensorOperator):
                 min_step=step,
                 newer_than=since.isoformat() if since else None,
                 job_name=self.job_name or None,
+                training_task_id=self.training_task_id,
                 recognisers=tuple(self.recognisers),
                 gcp_conn_id=self.gcp_conn_id,
                 impersonation_chain=self.impersonation_chain,
@@ -150,7 +161,7 @@ class CheckpointSensor(BaseSensorOperator):
     def poke(self, context: Context) -> bool | PokeReturnValue:
         """Look once, when the sensor is not deferrable."""
         with self._hook() as hook:
-            event = self._look(hook, *self._wanted(context, hook))
+            event = self._look(context, hook, *self._wanted(context, hook))
         return PokeReturnValue(True, self._end(context, event)) if event else False
 
     def execute_complete(self, context: Context, event: Any = None) -> dict[str, Any]:
@@ -171,10 +182,10 @@ class CheckpointSensor(BaseSensorOperator):
         return None, pendulum.instance(context["dag_run"].run_after)
 
     def _look(
-        self, hook: TrainingJobHook, step: int | None, since: pendulum.DateTime | None
+        self, context: Context, hook: TrainingJobHook, step: int | None, since: pendulum.DateTime | None
     ) -> CheckpointEvent | None:
         # The job is read first: what it wrote before its end is then seen by the look that follows.
-        end = self._end_of_job(hook)
+        end = self._end_of_job(hook) or self._end_of_task(context)
         found = scan(
             self.base_output_directory, hook.storage_client, recognisers=self.recognisers, since=since
         )
@@ -207,6 +218,19 @@ class CheckpointSensor(BaseSensorOperator):
         message = job.error.message if job.error else None
         return CheckpointEvent(type=JOB_ENDED, job_state=state_name(state), message=message or None)
 
+    def _end_of_task(self, context: Context) -> CheckpointEvent | None:
+        if not self.training_task_id:
+            return None
+        ti = context["ti"]
+        found = ti.get_task_states(dag_id=ti.dag_id, task_ids=[self.training_task_id], run_ids=[ti.run_id])
+        states = found.get(ti.run_id) or {}
+        state = states.get(self.training_task_id)
+        return end_of_task(
+            self.training_task_id,
+            None if state is None else str(getattr(state, "value", state)),
+            exists=self.training_task_id in states,
+        )
+
     def _end(self, context: Context, event: CheckpointEvent) -> dict[str, Any]:
         if event.type != REACHED:
             raise CheckpointNotReachedError(
@@ -235,13 +259,14 @@ class CheckpointSensor(BaseSensorOperator):
             if self.min_step is None
             else f"a checkpoint of step {self.min_step} or more"
         )
+        ended = f"Task {self.training_task_id}" if self.training_task_id else self.job_name
         if event.type == JOB_LOST:
             text = f"There is not {wanted} below {self.base_output_directory}, and {event.message}."
         elif event.type == JOB_ENDED:
-            text = f"{self.job_name} ended as {event.job_state} without {wanted} below "
+            text = f"{ended} ended as {event.job_state} without {wanted} below "
             text += f"{self.base_output_directory}."
         else:
-            text = f"{self.job_name} ended as {event.job_state}, and its checkpoints cannot be looked at"
+            text = f"{ended} ended as {event.job_state}, and its checkpoints cannot be looked at"
             return f"{text}: {event.message}."
         if event.uri:
             text += f" The newest is {event.uri} (step {'unknown' if event.step is None else event.step})."

@@ -18,6 +18,7 @@ from airflow_provider.agent_platform.checkpoints.looks import Place, gist, secon
 from airflow_provider.agent_platform.checkpoints.store import CheckpointScan, FoundCheckpoint
 from airflow_provider.agent_platform.hooks.training_job import TrainingJobHook
 from airflow_provider.agent_platform.policy.states import is_end, state_name
+from airflow_provider.agent_platform.triggers import supervisor
 from airflow_provider.agent_platform.triggers.trouble import brief, is_gone
 
 TRIGGER_CLASS_PATH: Final = "airflow_provider.agent_platform.triggers.checkpoint.CheckpointTrigger"
@@ -40,6 +41,9 @@ QUIET_SECONDS: Final = 5.0
 """No event in the first seconds of a deferral: Airflow can fail a try whose trigger fires while the deferring
 process is still ending (apache/airflow#71580)."""
 
+TASK_ENDS: Final = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
+"""States of a training task after which it writes no checkpoint any more."""
+
 LOOKS_AFTER_THE_END: Final = 5
 """So often the store is tried after the job's end before the wait is given up."""
 
@@ -58,7 +62,7 @@ class CheckpointEvent:
     :param step: its step.
     :param framework: its layout.
     :param time: ISO 8601, when it was written.
-    :param job_state: the state in which the job ended, e.g. ``JOB_STATE_FAILED``.
+    :param job_state: the state in which the job ended, e.g. ``JOB_STATE_FAILED``; of a training task, e.g. ``failed``.
     :param message: what a person should know.
     """
 
@@ -141,6 +145,8 @@ class CheckpointTrigger(BaseTrigger):
     :param min_step: the checkpoint's step must be at least this; None: any step.
     :param newer_than: ISO 8601; the checkpoint must have been written after it; None: whenever.
     :param job_name: of the training job: when it has ended without what is waited for, the wait ends too.
+    :param training_task_id: a training task of the same DAG run: when it has ended, after however many jobs,
+        without what is waited for, the wait ends too.
     :param recognisers: dotted paths of the user's own recognisers.
     :param gcp_conn_id: Airflow connection.
     :param impersonation_chain: service account, or chain of them, to act as.
@@ -158,6 +164,7 @@ class CheckpointTrigger(BaseTrigger):
         min_step: int | None = None,
         newer_than: str | None = None,
         job_name: str | None = None,
+        training_task_id: str | None = None,
         recognisers: Sequence[str] = (),
         gcp_conn_id: str = "google_cloud_default",
         impersonation_chain: str | Sequence[str] | None = None,
@@ -169,6 +176,7 @@ class CheckpointTrigger(BaseTrigger):
         self.min_step = min_step
         self.newer_than = newer_than
         self.job_name = job_name
+        self.training_task_id = training_task_id
         self.recognisers = tuple(recognisers)
         self.gcp_conn_id = gcp_conn_id
         self.impersonation_chain = impersonation_chain
@@ -183,6 +191,7 @@ class CheckpointTrigger(BaseTrigger):
             "min_step": self.min_step,
             "newer_than": self.newer_than,
             "job_name": self.job_name,
+            "training_task_id": self.training_task_id,
             "recognisers": list(self.recognisers),
             "gcp_conn_id": self.gcp_conn_id,
             "impersonation_chain": self.impersonation_chain,
@@ -227,6 +236,8 @@ class CheckpointTrigger(BaseTrigger):
                 # The job is read first: what it wrote before its end is then seen by the look that follows.
                 if end is None and self.job_name:
                     end = await self._end_of_job(hook, said)
+                if end is None and self.training_task_id:
+                    end = await self._end_of_task(self.training_task_id, said)
                 fresh = 0.0 if end else self.poll_interval * 0.9
                 found = await shared.look(not_before=seconds_ago(fresh))
                 if checkpoint := enough(found, self.min_step, newer_than):
@@ -264,6 +275,33 @@ class CheckpointTrigger(BaseTrigger):
             return None
         message = job.error.message if job.error else None
         return CheckpointEvent(type=JOB_ENDED, job_state=state_name(state), message=message or None)
+
+    async def _end_of_task(self, task_id: str, said: set[str]) -> CheckpointEvent | None:
+        """Return how the training task ended, None while it has not or while nobody can say."""
+        try:
+            found = await supervisor.task_state(self.task_instance, task_id=task_id)
+        except Exception as error:
+            if (kind := type(error).__name__) not in said:
+                said.add(kind)
+                self.log.warning("Cannot ask for the state of %s, still waiting: %s", task_id, brief(error))
+            return None
+        return end_of_task(task_id, found.state, exists=found.exists)
+
+
+def end_of_task(task_id: str, state: str | None, *, exists: bool = True) -> CheckpointEvent | None:
+    """Return the event for the end of a training task, None while it may still write checkpoints.
+
+    :param task_id: the task.
+    :param state: as Airflow names it; None for one that is not scheduled yet.
+    :param exists: whether the run has such a task.
+    """
+    if not exists:
+        return CheckpointEvent(
+            type=JOB_LOST, message=f"this run has no task {task_id} (a mapped one is none)"
+        )
+    if state not in TASK_ENDS:
+        return None
+    return CheckpointEvent(type=JOB_ENDED, job_state=state)
 
 
 def moment_of(text: str) -> pendulum.DateTime:

@@ -32,24 +32,27 @@ class TaskState:
     state: str | None = None
 
 
-async def task_state(ti: Any) -> TaskState:
-    """Ask for the state of a trigger's task instance.
+async def task_state(ti: Any, *, task_id: str | None = None) -> TaskState:
+    """Ask for the state of a trigger's task instance, or of another task of its run.
 
     :param ti: as the triggerer sets it on a trigger.
+    :param task_id: another task, not a mapped one.
     :raises NoSupervisorError: there is nobody to ask.
     """
     from airflow.sdk.execution_time.comms import GetTaskStates
 
+    map_index = ti.map_index if task_id is None else -1
+    task_id = task_id or ti.task_id
     answer = await _ask(
         GetTaskStates(
             dag_id=ti.dag_id,
-            map_index=ti.map_index if ti.map_index >= 0 else None,
-            task_ids=[ti.task_id],
+            map_index=map_index if map_index >= 0 else None,
+            task_ids=[task_id],
             run_ids=[ti.run_id],
         )
     )
     states = answer.task_states.get(ti.run_id) or {}
-    key = states_key(ti.task_id, ti.map_index)
+    key = states_key(task_id, map_index)
     if key not in states:
         return TaskState(exists=False)
     state = states[key]
