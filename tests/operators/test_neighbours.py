@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from google.api_core import exceptions as api
 
+from airflow_provider.agent_platform.emulator import Emulator
+from airflow_provider.agent_platform.hooks.training_job import TrainingJobHook
+from airflow_provider.agent_platform.jobs import variants
+from airflow_provider.agent_platform.jobs.identity import TaskIdentity
 from airflow_provider.agent_platform.operators import neighbours
 from airflow_provider.agent_platform.operators.steps import WaitForJob
 from tests.operators.platform import Platform
@@ -126,3 +131,29 @@ def test_an_adopted_job_is_not_asked_about_again(caplog: pytest.LogCaptureFixtur
     caplog.clear()
     setting.next_try().start()
     assert warnings(caplog) == []
+
+
+def test_the_service_understands_the_question(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    lifecycle = Setting().lifecycle()
+    request, mine = lifecycle.request, lifecycle.task.identity
+    with Emulator(speed=60, runner="simulated") as emulator:
+        monkeypatch.setenv("AGENT_PLATFORM_EMULATOR_HOST", emulator.grpc_target)
+        with TrainingJobHook() as hook:
+            names = []
+            for run_id in ("over", "monday", mine.run_id):
+                identity = TaskIdentity(dag_id="dag", run_id=run_id, task_id="train")
+                labels = identity.labels(
+                    epoch=0, try_number=1, output_directory=request.base_output_directory
+                )
+                job = variants.with_environment(
+                    variants.with_labels(request.job, labels), {"EMULATE_RUN_SECONDS": "100000"}
+                )
+                names.append(hook.create(job, project_id="project", region="us-central1").name)
+            hook.cancel(names[0])
+            while hook.get(names[0]).state.name != "JOB_STATE_CANCELLED":
+                time.sleep(0.05)
+            neighbours.warn_of_neighbours(hook, request=request, identity=mine, log=lifecycle.log)
+    (line,) = warnings(caplog)
+    assert [name in line for name in names] == [False, True, False]
