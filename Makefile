@@ -37,7 +37,7 @@ demo: $(INSTALLED) ## train on a real Airflow and the emulator, lose the machine
 	@exec $(BIN)/python -m tests.harness.demo
 
 test: $(INSTALLED) ## every test except benchmarks (ARGS="-k name" for some of them)
-	@exec $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not benchmark" $(ARGS)
+	@exec $(BIN)/python -m pytest -n $(JOBS) --dist loadscope -m "not benchmark" $(ARGS)
 
 lint: $(INSTALLED) ## ruff, mypy (strict) and the import contracts
 	$(BIN)/python -m ruff check .

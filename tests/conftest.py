@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,6 +45,14 @@ def _isolate() -> Path:
 
 
 AIRFLOW_HOME = _isolate()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Share the tests out by set-up (``make test``); xdist is imported only where it runs."""
+    from tests.scheduling import BySetUp
+
+    return BySetUp(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -11,18 +11,18 @@ group of its own, but nobody leaves the session.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import ipaddress
 import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import psutil
+
+from tests.harness.watchdog import watchdog
 
 
 class ComponentDied(RuntimeError):
@@ -87,8 +87,8 @@ class Component:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_end_with_parent,
             )
+        watchdog.watch(self._process.pid)
         return self
 
     def check(self) -> None:
@@ -143,6 +143,7 @@ class Component:
     def _reap(self) -> None:
         if self._process is not None:
             self._process.wait(timeout=10)
+            watchdog.forget(self._process.pid)
 
 
 def stop_all(
@@ -163,13 +164,6 @@ def stop_all(
         time.sleep(0.05)
     for component in started:
         component.kill()
-
-
-def _end_with_parent() -> None:
-    """Runs in the child: have it asked to end when the harness is gone, even by SIGKILL (Linux only)."""
-    if sys.platform == "linux":
-        pr_set_pdeathsig = 1
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, int(signal.SIGTERM))
 
 
 def session_members(session: int) -> list[int]:

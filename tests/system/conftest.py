@@ -15,24 +15,12 @@ _HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test of this folder as a system test, and keep those of one set-up in one process.
-
-    They wait more than they compute: with ``-n 2`` the tests on SQLite and those on PostgreSQL run side by side.
-    """
+    """Mark every test of this folder as a system test, and give it time to boot a set-up."""
     for item in items:
         if _HERE in item.path.parents:
             item.add_marker(pytest.mark.system)
             # The first of a session boots everything on its own time.
             item.add_marker(pytest.mark.timeout(900))
-            if group := _set_up_of(item):
-                item.add_marker(pytest.mark.xdist_group(group))
-
-
-def _set_up_of(item: pytest.Item) -> str | None:
-    if "postgres_laptop" in getattr(item, "fixturenames", ()):
-        return "postgres_laptop"
-    callspec = getattr(item, "callspec", None)
-    return callspec.params.get("laptop") if callspec else None
 
 
 @pytest.fixture(scope="session")

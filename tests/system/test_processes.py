@@ -48,10 +48,13 @@ from tests.harness.processes import Component
 root = Path(sys.argv[1])
 component = Component(
     "sleeper",
-    [sys.executable, "-c", "import time; time.sleep(600)"],
+    [sys.executable, "-c", sys.argv[2]],
     env=base_environment(root), log=root / "log", cwd=root,
 ).start()
 print(component.pid, flush=True)
+time.sleep(1)
+component.suspend()
+print("suspended", flush=True)
 time.sleep(600)
 """
 
@@ -107,7 +110,7 @@ def test_a_component_can_be_started_again_after_its_end(tmp_path: Path) -> None:
 
 def test_nothing_outlives_a_harness_that_is_killed(tmp_path: Path) -> None:
     harness = subprocess.Popen(
-        [sys.executable, "-c", _HARNESS, str(tmp_path)],
+        [sys.executable, "-c", _HARNESS, str(tmp_path), _STUBBORN_FAMILY],
         cwd=REPOSITORY,
         env={**base_environment(tmp_path), "PYTHONPATH": str(REPOSITORY)},
         stdout=subprocess.PIPE,
@@ -115,13 +118,14 @@ def test_nothing_outlives_a_harness_that_is_killed(tmp_path: Path) -> None:
     )
     assert harness.stdout is not None
     with harness.stdout:
-        pid = int(harness.stdout.readline())
-    assert psutil.pid_exists(pid)
+        session = int(harness.stdout.readline())
+        assert harness.stdout.readline() == "suspended\n"
+    assert len(session_members(session)) == 2
 
     harness.kill()
     harness.wait(10)
 
-    wait_until(lambda: not _runs(pid), "the component to end", seconds=10, every=0.02)
+    wait_until(lambda: not session_members(session), "the component to end", seconds=20, every=0.02)
 
 
 def _runs(pid: int) -> bool:

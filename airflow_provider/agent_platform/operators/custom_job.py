@@ -35,7 +35,7 @@ class CustomJobOperator(TrainingJobBaseOperator):
     All other arguments are those of :class:`~airflow_provider.agent_platform.operators.base.TrainingJobBaseOperator`.
     """
 
-    template_fields = ("worker_pool_specs", "job_spec", *TEMPLATE_FIELDS)
+    template_fields: Sequence[str] = ("worker_pool_specs", "job_spec", *TEMPLATE_FIELDS)
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class ContainerTrainingOperator(_PoolOperator):
     :param env: dict of names and values, or the API's list of ``{"name": .., "value": ..}``.
     """
 
-    template_fields = ("image_uri", "command", "args", "env", *POOL_FIELDS, *TEMPLATE_FIELDS)
+    template_fields: Sequence[str] = ("image_uri", "command", "args", "env", *POOL_FIELDS, *TEMPLATE_FIELDS)
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class PythonPackageTrainingOperator(_PoolOperator):
     :param env: dict of names and values, or the API's list of ``{"name": .., "value": ..}``.
     """
 
-    template_fields = (
+    template_fields: Sequence[str] = (
         "executor_image_uri",
         "package_uris",
         "python_module",

@@ -31,7 +31,7 @@ class HyperparameterTuningJobOperator(TrainingJobBaseOperator):
     """
 
     job_type: ClassVar[str] = "hyperparameter_tuning_job"
-    template_fields = (
+    template_fields: Sequence[str] = (
         "study_spec",
         "max_trial_count",
         "parallel_trial_count",
