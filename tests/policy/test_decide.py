@@ -10,7 +10,8 @@ import pendulum
 import pytest
 
 from airflow_provider.agent_platform.policy.actions import ACTIONS
-from airflow_provider.agent_platform.policy.decide import Action, Progress, Refusals
+from airflow_provider.agent_platform.policy.decide import Action, Budget, Progress, Refusals, decide
+from airflow_provider.agent_platform.policy.delays import full_jitter
 from airflow_provider.agent_platform.policy.failures import FailureKind, FailureRule
 from airflow_provider.agent_platform.policy.placement import Placement
 from airflow_provider.agent_platform.policy.progress import UNKNOWN_STEP, Step
@@ -20,6 +21,7 @@ from tests.policy.builders import (
     T0,
     a_job,
     a_job_of,
+    a_ledger,
     a_refusal,
     a_success,
     an_outcome,
@@ -229,9 +231,6 @@ def test_a_rung_that_is_no_longer_on_the_ladder_is_left_without_a_word() -> None
 
 
 def test_without_options_there_is_no_placement() -> None:
-    from airflow_provider.agent_platform.policy.decide import Budget, decide
-    from tests.policy.builders import a_ledger
-
     ledger = a_ledger(a_job_of(K.STOCKOUT))
     assert ledger.last is not None
     assert ledger.last.outcome is not None
@@ -245,6 +244,17 @@ def test_without_options_there_is_no_placement() -> None:
     assert decision.delay.total_seconds() > 0
     memory = an_outcome("Replicas low on memory: workerpool0.")
     assert decide(ledger, memory, Progress.NOT_ADVANCED, (), Budget(retries=0), T0).action is FAIL
+
+
+def test_without_options_the_reason_names_no_place() -> None:
+    ledger = a_ledger(a_job())
+    last = ledger.last
+    assert last is not None
+    assert last.outcome is not None
+    rules = [FailureRule(kinds=["USER_CODE"], action="requeue", delay=0)]
+
+    decision = decide(ledger, last.outcome, Progress.NOT_ADVANCED, rules, Budget(retries=0), T0)
+    assert decision.reason == "failure_rules[0] says requeue: submitting again inside this try at once"
 
 
 # --- delays ----------------------------------------------------------------------------------------------------
@@ -295,6 +305,16 @@ def test_the_same_question_gets_the_same_answer_and_tasks_differ() -> None:
     assert decided(job, retries=3, seed="a").delay != decided(job, retries=3, seed="b").delay
     other = a_job_of(K.UNKNOWN, name="other")
     assert decided(job, retries=3, seed="a").delay != decided(other, retries=3, seed="a").delay
+
+
+def test_the_delay_is_drawn_from_the_task_its_last_job_and_their_number() -> None:
+    regions = ["us-central1", "us-west1"]
+    jobs = [a_job_of(K.STOCKOUT, index, region=regions[index % 2]) for index in range(4)]
+    name = jobs[-1].name
+
+    assert decided(*jobs, regions=regions, seed="key").delay == full_jitter(
+        ACTIONS[K.STOCKOUT].backoff, attempt=2, seed=f"key|{name}|4|0"
+    )
 
 
 def test_each_refusal_draws_anew() -> None:

@@ -183,6 +183,19 @@ def test_the_delay_leaves_the_next_job_time_to_start() -> None:
     assert max(delay for delay in delays if delay is not None) == pendulum.duration(seconds=5)
 
 
+def test_the_delay_after_a_refused_submit_leaves_time_too() -> None:
+    refusals = Refusals(count=9, since=T0)
+    now = T0.add(minutes=119, seconds=50)
+    delays = [
+        decided(
+            outcome=a_refusal(QUOTA, 8), budget=TWO_HOURS, refusals=refusals, now=now, seed=str(seed)
+        ).delay
+        for seed in range(10)
+    ]
+
+    assert max(delay for delay in delays if delay is not None) == pendulum.duration(seconds=5)
+
+
 def test_a_rules_delay_leaves_time_to_start_too() -> None:
     rules = [FailureRule(kinds=["STOCKOUT"], action="requeue", delay=3600)]
     decision = decided(a_job_of(K.STOCKOUT), budget=TWO_HOURS, now=T0.add(hours=1), rules=rules)
