@@ -144,6 +144,8 @@ class Component:
         if self._process is not None:
             self._process.wait(timeout=10)
             watchdog.forget(self._process.pid)
+            # Ended on purpose: ``check`` has nothing to report.
+            self._process = None
 
 
 def stop_all(

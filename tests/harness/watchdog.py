@@ -29,13 +29,13 @@ class Watchdog:
         self._owner = 0
 
     def watch(self, session: int) -> None:
-        """Have this session killed when the harness dies."""
+        """Have the process group killed when the harness dies."""
         if self._process is None or self._owner != os.getpid():
             self._start()
         self._tell(f"+{session}\n")
 
     def forget(self, session: int) -> None:
-        """This session has ended in an orderly way."""
+        """The process has ended in an orderly way."""
         self._tell(f"-{session}\n")
 
     def _start(self) -> None:

@@ -44,6 +44,15 @@ class Trainings:
 
         wait_until(there, f"{run_id} to be {state}", seconds=120, every=0.3, watch=self.laptop.airflow.check)
 
+    def owner(self, run_id: str, *, after: int | None = None) -> int:
+        """The triggerer that has the task's trigger; waited for until it is another one than before."""
+
+        def found() -> int | None:
+            job = self.task(run_id)["triggerer_job"]
+            return job["id"] if job and job["id"] != after else None
+
+        return wait_until(found, "a triggerer", seconds=180, every=0.5, watch=self.laptop.airflow.check)
+
     def jobs(self) -> list[dict[str, Any]]:
         return self.emulator.jobs(PROJECT, REGION)
 
@@ -117,37 +126,20 @@ def test_nothing_that_happens_to_airflows_processes_costs_a_try_or_a_job(trainin
     trainings.wait_states("RUNNING")
     triggerer = airflow.component("triggerer")
 
+    first = trainings.owner(run_id)
     triggerer.stop()
     triggerer.start()
-    airflow.wait_healthy()
+    restarted = trainings.owner(run_id, after=first)
 
     triggerer.kill()
     triggerer.start()
-    airflow.wait_healthy()
+    replaced = trainings.owner(run_id, after=restarted)
 
     # A triggerer that is suspended loses its triggers to another one, and finds out when it wakes up.
-    second = airflow.component("triggerer:2").start()
     triggerer.suspend()
-    wait_until(
-        lambda: (
-            trainings.task(run_id)["triggerer_job"]
-            and trainings.task(run_id)["triggerer_job"]["id"] not in (None, 0)
-        ),
-        "a triggerer",
-        seconds=60,
-    )
-    owner = trainings.task(run_id)["triggerer_job"]["id"]
-    wait_until(
-        lambda: (
-            (trainings.task(run_id)["triggerer_job"] or {}).get("id") not in (None, owner)
-            or trainings.task(run_id)["state"] != "deferred"
-        ),
-        "the other triggerer to take over",
-        seconds=120,
-        every=0.5,
-    )
+    second = airflow.component("triggerer:2").start()
+    trainings.owner(run_id, after=replaced)
     triggerer.resume()
-    wait_until(lambda: triggerer.alive, "the first triggerer", seconds=10)
 
     scheduler = airflow.component("scheduler")
     scheduler.kill()

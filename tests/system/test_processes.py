@@ -108,6 +108,13 @@ def test_a_component_can_be_started_again_after_its_end(tmp_path: Path) -> None:
     component.stop()
 
 
+def test_a_component_that_was_stopped_has_not_died_by_itself(tmp_path: Path) -> None:
+    component = _component(tmp_path, _STUBBORN_FAMILY)
+    _wait_ready(component, times=2)
+    component.stop(grace=0.1)
+    component.check()
+
+
 def test_nothing_outlives_a_harness_that_is_killed(tmp_path: Path) -> None:
     harness = subprocess.Popen(
         [sys.executable, "-c", _HARNESS, str(tmp_path), _STUBBORN_FAMILY],
