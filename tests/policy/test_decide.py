@@ -247,11 +247,11 @@ def test_without_options_there_is_no_placement() -> None:
 
 
 def test_without_options_the_reason_names_no_place() -> None:
-    ledger = a_ledger(a_job())
+    rules = [FailureRule(kinds=["USER_CODE"], action="requeue", delay=0)]
+    ledger = a_ledger(a_job(), rules=rules)
     last = ledger.last
     assert last is not None
     assert last.outcome is not None
-    rules = [FailureRule(kinds=["USER_CODE"], action="requeue", delay=0)]
 
     decision = decide(ledger, last.outcome, Progress.NOT_ADVANCED, rules, Budget(retries=0), T0)
     assert decision.reason == "failure_rules[0] says requeue: submitting again inside this try at once"
