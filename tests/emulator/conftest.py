@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import grpc
 import pytest
@@ -92,6 +95,25 @@ class Cloud:
         entries = self.emulator.server.engine.logs.entries(name.rpartition("/")[2])
         return [entry.message for entry in entries if task in (None, entry.task_name)]
 
+    def rest(
+        self, verb: str, path: str, body: bytes | str | None = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
+        """One REST call, just as it is; its status and its JSON."""
+        address = urlsplit(self.emulator.rest_url)
+        connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=30)
+        connection.request(verb, path, body=body, headers=headers or {})
+        answer = connection.getresponse()
+        data = answer.read()
+        connection.close()
+        return answer.status, json.loads(data) if data else None
+
+    def raw(self, method: str, data: bytes) -> grpc.RpcError:
+        """Send bytes as the request of a gRPC method; the error it is answered with."""
+        call = self.channel.unary_unary(f"/google.cloud.aiplatform.v1.JobService/{method}")
+        with pytest.raises(grpc.RpcError) as caught:
+            call(data, timeout=30)
+        return caught.value
+
     def close(self) -> None:
         """Close the client."""
         self.channel.close()
@@ -164,6 +186,16 @@ def still(_shared_still: Still) -> Still:
     """An emulator with default switches that stands still; empty at the start of each test."""
     _shared_still.control.reset()
     return _shared_still
+
+
+@pytest.fixture
+def served(still: Still) -> Iterator[Still]:
+    """An emulator whose other client must not notice anything: its job ends as if it were alone."""
+    name = still.create(job(pool(EMULATE_RUN_SECONDS="60")))
+    yield still
+    still.advance(3600)
+    assert still.get(name).state.name == "JOB_STATE_SUCCEEDED"
+    assert still.control.calls()["GetCustomJob"] >= 1
 
 
 @pytest.fixture(scope="module")

@@ -153,4 +153,6 @@ def test_limits_that_cannot_be_understood_are_refused_by_name(body: Any, named: 
 
 
 def test_limits_may_name_the_service() -> None:
-    assert read_limits({"r": {"aiplatform.googleapis.com/cpus": 3}}) == {"r": {"cpus": 3}}
+    metric = "custom_model_training_cpus"
+    limits = read_limits({"us-east1": {f"aiplatform.googleapis.com/{metric}": 3}})
+    assert limits == {"us-east1": {metric: 3}}

@@ -15,6 +15,7 @@ from airflow_provider.agent_platform.emulator.store import (
     Row,
     SqliteStore,
     StoreError,
+    index,
     open_store,
 )
 from airflow_provider.agent_platform.emulator.store.sqlite import FORMAT
@@ -57,6 +58,36 @@ def test_a_list_goes_on_below_the_last_one_seen(store: MemoryStore) -> None:
     for _ in range(5):
         row(store)
     assert found(store, before=3) == [2, 1]
+
+
+@pytest.mark.parametrize("text", ["", 'state="JOB_STATE_QUEUED"', "labels.a=1", 'display_name:"job-*"'])
+@pytest.mark.parametrize("few", [0, 2000])
+def test_a_search_in_parts_finds_what_one_search_finds(
+    store: MemoryStore, text: str, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "FEW", few)
+    monkeypatch.setattr(index, "MANY", 2)
+    for number in range(20):
+        row(store, state=1 + number % 3 % 2, labels={"a": str(number % 2)})
+    parts, together, before = 0, list[int](), None
+    while True:
+        rows, before = store.search(KIND, PROJECT, REGION, filters.parse(text), before, lambda found: True)
+        parts += 1
+        together += [one.sequence for one in rows]
+        if before is None:
+            break
+    assert together == found(store, text)
+    assert parts > 5
+
+
+def test_a_search_goes_on_when_rows_have_gone_and_come(store: MemoryStore) -> None:
+    made = [row(store) for _ in range(6)]
+    rows, before = store.search(KIND, PROJECT, REGION, filters.parse(""), None, lambda found: len(found) == 2)
+    assert ([one.sequence for one in rows], before) == ([6, 5], 5)
+    store.delete(made[3])
+    row(store)
+    rows, before = store.search(KIND, PROJECT, REGION, filters.parse(""), before, lambda found: False)
+    assert ([one.sequence for one in rows], before) == ([3, 2, 1], None)
 
 
 def test_kinds_projects_and_regions_are_apart(store: MemoryStore) -> None:

@@ -145,6 +145,19 @@ def replicas_of(pool: object) -> int:
     return count if count else int(has_task)
 
 
+@functools.lru_cache(maxsize=2)
+def quota_metrics(prefix: str = "") -> frozenset[str]:
+    """Every metric that a job can use.
+
+    :param prefix: ``preemptible_`` for the metrics of Spot and flex-start machines alone.
+    """
+    accelerators = {name for machine in MACHINE_TYPES.values() for name in machine.accelerators}
+    names = {machine.cpu_metric for machine in MACHINE_TYPES.values()}
+    names |= {accelerator_metric(name) for name in accelerators}
+    prefixes = (prefix,) if prefix else ("", "preemptible_")
+    return frozenset(QUOTA_PREFIX + one + name for one in prefixes for name in names)
+
+
 def quota_use(spec: CustomJobSpec) -> dict[str, int]:
     """What a job counts against its region's quotas.
 

@@ -18,6 +18,8 @@ from collections.abc import Callable
 Callback = Callable[[], None]
 SWEEP = 1000
 """Fewer timers than this are not worth looking through."""
+LONGEST_WAIT = 3600.0
+"""Seconds between two looks at the clock: Python cannot wait for 300 years at once, and a limit may be longer."""
 
 logger = logging.getLogger(__name__)
 
@@ -124,7 +126,8 @@ class Clock(BaseClock):
             with self._wakeup:
                 callback = self._pop_due(self.monotonic())
                 while callback is None and not self._stopped:
-                    self._wakeup.wait(self._heap[0][0] - self.monotonic() if self._heap else None)
+                    left = self._heap[0][0] - self.monotonic() if self._heap else LONGEST_WAIT
+                    self._wakeup.wait(min(left, LONGEST_WAIT))
                     callback = self._pop_due(self.monotonic())
                 if self._stopped or callback is None:
                     return

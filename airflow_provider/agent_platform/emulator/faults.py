@@ -9,7 +9,8 @@ from __future__ import annotations
 import fnmatch
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,7 +89,8 @@ def _text(value: Any) -> str:
 
 def _replica(value: Any) -> str:
     pool, dash, index = _text(value).partition("-")
-    if not (pool.startswith("workerpool") and pool[10:].isdigit() and dash and index.isdigit()):
+    numbers = pool.removeprefix("workerpool"), index
+    if not (pool.startswith("workerpool") and dash and all(re.fullmatch("[0-9]+", one) for one in numbers)):
         raise ValueError("a replica's name such as workerpool1-0")
     return str(value)
 
@@ -191,6 +193,8 @@ class Faults:
     def __init__(self) -> None:
         self._faults: dict[str, Fault] = {}
         self._ids = itertools.count(1)
+        self.methods: Container[str] | None = None
+        """The calls there are, once somebody has said it; a fault of another one would never strike."""
 
     def add(self, body: Any) -> Fault:
         """Arm one.
@@ -198,6 +202,11 @@ class Faults:
         :raises FaultError: it cannot be understood.
         """
         fault = read_fault(body, str(next(self._ids)))
+        method = fault.match.get("method")
+        if method is not None and self.methods is not None and method not in self.methods:
+            raise FaultError(
+                f"Field: method; Message: {method!r} is no call of the API; give its bare name, such as GetCustomJob."
+            )
         self._faults[fault.id] = fault
         return fault
 

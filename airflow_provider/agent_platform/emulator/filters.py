@@ -56,7 +56,7 @@ class JobView(Protocol):
 
     @property
     def create_time(self) -> Any:
-        """A protobuf ``Timestamp`` or an aware ``datetime``."""
+        """A protobuf ``Timestamp``, an aware ``datetime``, or nanoseconds since the epoch."""
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -108,11 +108,9 @@ def parse(text: str) -> Predicate:
 
 def _compile(node: Node) -> Test:
     if isinstance(node, And):
-        parts = [_compile(part) for part in node.parts]
-        return lambda job: all(part(job) for part in parts)
+        return _chain([_compile(part) for part in node.parts], ends=False)
     if isinstance(node, Or):
-        parts = [_compile(part) for part in node.parts]
-        return lambda job: any(part(job) for part in parts)
+        return _chain([_compile(part) for part in node.parts], ends=True)
     if isinstance(node, Not):
         inner = _compile(node.part)
         return lambda job: not inner(job)
@@ -122,9 +120,19 @@ def _compile(node: Node) -> Test:
             f"is one of {', '.join(ALLOWED)}."
         )
     tests = [_restriction(node, value) for value in node.values]
-    if len(tests) == 1:
-        return tests[0]
-    return lambda job: any(test(job) for test in tests)
+    return tests[0] if len(tests) == 1 else _chain(tests, ends=True)
+
+
+def _chain(tests: list[Test], *, ends: bool) -> Test:
+    """``any`` (``ends=True``) or ``all`` of some tests, without a generator for each job."""
+
+    def chained(job: JobView) -> bool:
+        for test in tests:
+            if test(job) is ends:
+                return ends
+        return not ends
+
+    return chained
 
 
 def _restriction(node: Restriction, value: str) -> Test:
@@ -208,6 +216,8 @@ def _state_number(value: str) -> int:
 
 
 def _nanoseconds(time: Any) -> int:
+    if isinstance(time, int):
+        return time
     if isinstance(time, timestamp_pb2.Timestamp):
         return time.ToNanoseconds()
     if hasattr(time, "timestamp_pb"):  # proto-plus' own datetime, the only one with nanoseconds

@@ -16,6 +16,7 @@ class FoundErrors:
 
     def __init__(self) -> None:
         self._found: list[tuple[str, str]] = []
+        self._count = 0
 
     def add(self, field: str, message: str) -> None:
         """Note an error.
@@ -23,20 +24,21 @@ class FoundErrors:
         :param field: the path from the resource, e.g. ``job_spec.worker_pool_specs[0].machine_spec``.
         :param message: a sentence that names the value and what is allowed.
         """
-        self._found.append((field, message))
+        self._count += 1
+        if self._count <= MOST:
+            self._found.append((field, message))
 
     def __len__(self) -> int:
-        return len(self._found)
+        return self._count
 
     def error(self) -> ApiError:
         """The errors found so far as one."""
-        shown = self._found[:MOST]
         text = "List of found errors:" + "".join(
             f"\t{number}.Field: {field}; Message: {message}"
-            for number, (field, message) in enumerate(shown, 1)
+            for number, (field, message) in enumerate(self._found, 1)
         )
-        if len(self._found) > MOST:
-            text += f"\t(and {len(self._found) - MOST} more)"
+        if self._count > MOST:
+            text += f"\t(and {self._count - MOST} more)"
         return invalid_argument(text + "\t")
 
     def raise_if_any(self) -> None:

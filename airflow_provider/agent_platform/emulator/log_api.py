@@ -173,7 +173,7 @@ def _write_token(entry: LogEntry, asked: str) -> str:
 def _read_token(token: str, asked: str) -> tuple[float, int]:
     try:
         time, number, of = json.loads(base64.urlsafe_b64decode(token.encode()))
-    except (ValueError, TypeError, binascii.Error):
+    except (ValueError, TypeError, RecursionError, binascii.Error):
         raise invalid_argument("page_token is not one that this service gave.") from None
     if of != asked or not isinstance(time, float) or not isinstance(number, int):
         raise invalid_argument(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +18,8 @@ from typing import Any
 SEVERITIES = ("DEFAULT", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "ALERT", "EMERGENCY")
 MAX_ENTRIES = 1_000_000
 MAX_BYTES = 200_000_000
+MAX_DEPTH = 50
+"""Deepest nesting of a structured line; protobuf's messages take a little more."""
 MAX_LINE = 256 * 1024
 """Longest line in characters; Cloud Logging refuses entries above 256 KB."""
 
@@ -64,7 +67,7 @@ class LogStore:
     def __init__(self, wall: Callable[[], float]) -> None:
         self._wall = wall
         self._entries: deque[LogEntry] = deque()
-        self._by_job: dict[str, list[LogEntry]] = {}
+        self._by_job: dict[str, deque[LogEntry]] = {}
         self._numbers = itertools.count(1)
         self._bytes = 0
         self._changed = threading.Condition()
@@ -90,7 +93,7 @@ class LogStore:
         :param structured: whether a line that is one JSON object becomes a structured entry.
         :param delay: real seconds until queries show it.
         """
-        text: str | None = line if len(line) <= MAX_LINE else line[:MAX_LINE]
+        text: str | None = _text(line[:MAX_LINE])
         fields = _json_object(line) if structured else None
         if fields is not None:
             text = None
@@ -125,7 +128,7 @@ class LogStore:
 
     def _keep(self, entry: LogEntry, size: int) -> None:
         self._entries.append(entry)
-        self._by_job.setdefault(entry.job_id, []).append(entry)
+        self._by_job.setdefault(entry.job_id, deque()).append(entry)
         self._bytes += size + 200
 
     def _forget_oldest(self) -> None:
@@ -133,7 +136,7 @@ class LogStore:
         self._bytes -= _size(oldest) + 200
         of_job = self._by_job.get(oldest.job_id)
         if of_job:
-            of_job.pop(0)
+            of_job.popleft()
             if not of_job:
                 del self._by_job[oldest.job_id]
 
@@ -181,6 +184,29 @@ def _json_object(line: str) -> dict[str, Any] | None:
         return None
     try:
         found = json.loads(line)
-    except (ValueError, RecursionError):
+        return _plain(found, 0) if isinstance(found, dict) else None
+    except (ValueError, OverflowError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+
+
+def _plain(value: Any, depth: int) -> Any:
+    """A value that both wires can send: one line that they cannot would spoil every page that it is on.
+
+    :raises ValueError: it cannot be sent; the line stays a text.
+    """
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, (int, float)):
+        if not math.isfinite(float(value)):
+            raise ValueError("not a number of JSON")
+        return value
+    if depth == MAX_DEPTH:
+        raise ValueError("nested too deeply")
+    if isinstance(value, dict):
+        return {_text(name): _plain(inner, depth + 1) for name, inner in value.items()}
+    return [_plain(inner, depth + 1) for inner in value] if isinstance(value, list) else value
+
+
+def _text(text: str) -> str:
+    """Half a surrogate pair is no character, and no UTF-8."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

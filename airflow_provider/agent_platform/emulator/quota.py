@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from airflow_provider.agent_platform.emulator import catalog
+
 Use = Mapping[str, int]
 Limits = Mapping[str, Mapping[str, int]]
 
@@ -26,6 +28,10 @@ def read_limits(body: object) -> dict[str, dict[str, int]]:
         raise QuotaError('Quotas are an object: {"us-central1": {"custom_model_training_cpus": 8}}.')
     limits: dict[str, dict[str, int]] = {}
     for region, metrics in body.items():
+        if region not in catalog.REGIONS:
+            raise QuotaError(
+                f"Field: {region}; Message: no region; select from {', '.join(sorted(catalog.REGIONS))}."
+            )
         if not isinstance(metrics, Mapping):
             raise QuotaError(f"Field: {region}; Message: expected an object of metrics and limits.")
         for metric, limit in metrics.items():
@@ -33,8 +39,19 @@ def read_limits(body: object) -> dict[str, dict[str, int]]:
                 raise QuotaError(
                     f"Field: {region}.{metric}; Message: {limit!r} is not allowed; expected a whole number, 0 or more."
                 )
-        limits[str(region)] = {str(metric).rpartition("/")[2]: limit for metric, limit in metrics.items()}
+            if _bare(metric) not in catalog.quota_metrics():
+                raise QuotaError(
+                    f"Field: {region}.{metric}; Message: no job uses this metric; select from "
+                    f"{', '.join(sorted(catalog.quota_metrics() - catalog.quota_metrics('preemptible_')))}, "
+                    f"or the same with {catalog.QUOTA_PREFIX}preemptible_."
+                )
+        limits[str(region)] = {_bare(metric): limit for metric, limit in metrics.items()}
     return limits
+
+
+def _bare(metric: object) -> str:
+    """A metric without its service, which clients may write before it."""
+    return str(metric).rpartition("/")[2]
 
 
 class QuotaBook:

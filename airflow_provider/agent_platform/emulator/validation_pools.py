@@ -16,6 +16,8 @@ from airflow_provider.agent_platform.emulator import catalog, catalog_data
 from airflow_provider.agent_platform.emulator.found_errors import FoundErrors
 
 MAX_POOLS = 4
+MAX_REPLICAS = 1_000
+"""Of one pool. The service's own limit is the quota; this one keeps a slip of the keyboard from filling the memory."""
 MAX_ENV = 100
 MAX_PACKAGES = 100
 MAX_ARGS_CHARACTERS = 100_000
@@ -41,6 +43,10 @@ def check_pools(found: FoundErrors, path: str, spec: Any, region: str | None) ->
         where = f"{field}[{index}]"
         if pool.replica_count < 0:
             found.add(f"{where}.replica_count", f"Must not be negative, found {pool.replica_count}.")
+        elif pool.replica_count > MAX_REPLICAS:
+            found.add(
+                f"{where}.replica_count", f"Must be at most {MAX_REPLICAS}, found {pool.replica_count}."
+            )
         elif index and not pool.ByteSize():
             continue  # a skipped pool is an empty message
         elif not index and pool.replica_count > 1:

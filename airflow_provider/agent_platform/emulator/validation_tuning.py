@@ -8,6 +8,7 @@ answer.
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from typing import Any
 
@@ -25,6 +26,8 @@ from airflow_provider.agent_platform.emulator.validation import (
 )
 
 MAX_VALUES = 1000
+MAX_TRIALS = {"max_trial_count": 100_000, "parallel_trial_count": 1_000}
+"""Far above what anybody tunes with; without it one request would start trials without end."""
 MAX_DEPTH = 10
 NAME = re.compile(r"[^\s=]+")
 LOG_SCALES = frozenset(
@@ -72,6 +75,8 @@ def _check_counts(found: FoundErrors, message: Any) -> None:
         value = getattr(message, name)
         if value < 1:
             found.add(name, f"Must be at least 1, found {value}.")
+        elif value > MAX_TRIALS[name]:
+            found.add(name, f"Must be at most {MAX_TRIALS[name]}, found {value}.")
     if message.parallel_trial_count > message.max_trial_count > 0:
         found.add(
             "parallel_trial_count",
@@ -174,6 +179,10 @@ def _check_parameter(found: FoundErrors, where: str, spec: Any, grid: bool) -> N
 def _check_range(found: FoundErrors, where: str, spec: Any, values: Any) -> None:
     if not values.min_value <= values.max_value:
         found.add(where, f"min_value ({values.min_value}) must be at most max_value ({values.max_value}).")
+    elif not math.isfinite(float(values.max_value) - float(values.min_value)):
+        found.add(
+            where, f"The range from {values.min_value} to {values.max_value} is not finite; narrow it down."
+        )
     elif spec.scale_type in LOG_SCALES and values.min_value <= 0:
         found.add(where, f"min_value must be positive with a logarithmic scale, found {values.min_value}.")
 
@@ -183,6 +192,8 @@ def _check_values(found: FoundErrors, where: str, values: list[Any], *, increasi
         found.add(f"{where}.values", "Required field is not set.")
     elif len(values) > MAX_VALUES:
         found.add(f"{where}.values", f"There can be at most {MAX_VALUES} values, found {len(values)}.")
+    elif increasing and not all(math.isfinite(value) for value in values):
+        found.add(f"{where}.values", "Must be finite numbers.")
     elif increasing and any(not later > earlier for earlier, later in itertools.pairwise(values)):
         found.add(f"{where}.values", "Must be in increasing order.")
     elif len(set(values)) < len(values):

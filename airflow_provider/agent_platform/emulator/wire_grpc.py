@@ -11,9 +11,10 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import quote
 
 import grpc
-from google.rpc import code_pb2
+from google.rpc import code_pb2, status_pb2
 from grpc_status import rpc_status  # type: ignore[import-untyped]  # ships no types
 
 from airflow_provider.agent_platform.emulator.calls import CallHangs
@@ -23,6 +24,8 @@ from airflow_provider.agent_platform.emulator.service import Method, Service
 THREADS = 128
 """Calls served at once, hanging ones included; threads are made as they are needed."""
 
+MAX_STATUS = 7_000
+"""Bytes of metadata that an error may take."""
 MAX_MESSAGE = 64 * 1024 * 1024
 logger = logging.getLogger(__name__)
 
@@ -103,7 +106,7 @@ def answer(do: Callable[[], Any], context: grpc.ServicerContext) -> Any:
     try:
         return do()
     except ApiError as error:
-        context.abort_with_status(rpc_status.to_status(error.to_status()))
+        context.abort_with_status(rpc_status.to_status(_that_fits(error)))
     except CallHangs as hang:
         _hang(hang, context)
     except Exception:
@@ -113,6 +116,26 @@ def answer(do: Callable[[], Any], context: grpc.ServicerContext) -> Any:
                 ApiError(code_pb2.INTERNAL, "The emulator failed; its log has the traceback.").to_status()
             )
         )
+
+
+def _that_fits(error: ApiError) -> status_pb2.Status:
+    """The error as a status that a client takes.
+
+    It travels in the trailing metadata, twice: percent-encoded, and with its details in Base64. gRPC refuses more
+    than 16 kB of these, beginning at 8 kB, and the caller reads RESOURCE_EXHAUSTED instead of what was wrong.
+    """
+    status = error.to_status()
+    if _encoded(status) > MAX_STATUS:
+        del status.details[:]
+    text = status.message
+    while _encoded(status) > MAX_STATUS:
+        text = text[: len(text) * 3 // 4]
+        status.message = f"{text}... (shortened; over REST the whole text is answered)"
+    return status
+
+
+def _encoded(status: status_pb2.Status) -> int:
+    return len(quote(status.message)) + int(status.ByteSize()) * 4 // 3
 
 
 def _hang(hang: CallHangs, context: grpc.ServicerContext) -> None:

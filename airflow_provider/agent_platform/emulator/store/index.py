@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Parent = tuple[str, str, str]
 FEW = 2000
 """Below so many candidates it is cheaper to sort them than to walk the whole parent newest first."""
+MANY = 64
+"""Rows that are looked at between two words to the caller."""
 
 
 class Members:
@@ -62,6 +64,8 @@ class Index:
         self._rows: dict[Parent, dict[int, Row]] = defaultdict(dict)
         self._sequences: dict[Parent, list[int]] = defaultdict(list)
         self._sets: dict[Parent, Members] = defaultdict(Members)
+        self.looked_at: int | None = None
+        """Sequence of the last row that a :meth:`find` has looked at."""
 
     def add(self, row: Row) -> None:
         """Take in a row that is not known yet."""
@@ -86,39 +90,52 @@ class Index:
         self._sets[parent].drop(("state", str(old_state)), row.sequence)
         self._sets[parent].add(("state", str(row.state)), row.sequence)
 
-    def find(self, parent: Parent, predicate: Predicate, before: int | None) -> Iterator[Row]:
-        """Matching rows, newest first.
+    def find(self, parent: Parent, predicate: Predicate, before: int | None) -> Iterator[Row | None]:
+        """Matching rows, newest first; None now and then, for the caller to see how long it takes already.
+
+        The rows must not change meanwhile. Whoever lets them goes on with another call, from the last sequence that
+        was looked at (:attr:`looked_at`).
 
         :param before: only rows whose sequence is below this one.
         """
-        rows = self._rows.get(parent, {})
-        candidates = self._candidates(parent, predicate)
-        if candidates is not None and len(candidates) <= FEW:
-            order: Iterator[int] = iter(sorted(candidates, reverse=True))
-        else:
-            order = reversed(self._sequences.get(parent, []))
-        for sequence in order:
-            if before is not None and sequence >= before:
-                continue
-            if (candidates is None or sequence in candidates) and predicate.matches(rows[sequence]):
+        rows, matches = self._rows.get(parent, {}), predicate.matches
+        for number, sequence in enumerate(self._order(parent, predicate, before), 1):
+            self.looked_at = sequence
+            if matches(rows[sequence]):
                 yield rows[sequence]
+            if number % MANY == 0:
+                yield None
 
-    def _candidates(self, parent: Parent, predicate: Predicate) -> set[int] | None:
+    def _order(self, parent: Parent, predicate: Predicate, before: int | None) -> Iterator[int]:
+        """Sequences of what may match, newest first."""
+        known = self._sequences.get(parent, [])
+        end = len(known) if before is None else bisect.bisect_left(known, before)
+        candidates = self._candidates(parent, predicate)
+        if candidates is None:
+            return (known[position] for position in range(end - 1, -1, -1))
+        if sum(map(len, candidates)) <= FEW:
+            few = (one for members in candidates for one in members if before is None or one < before)
+            return iter(sorted(few, reverse=True))
+        walk = (known[position] for position in range(end - 1, -1, -1))
+        if len(candidates) == 1:
+            return filter(candidates[0].__contains__, walk)
+        return (one for one in walk if any(one in members for members in candidates))
+
+    def _candidates(self, parent: Parent, predicate: Predicate) -> list[set[int]] | None:
+        """Disjoint sets that hold every match; None when nothing is known for certain."""
         hints = predicate.hints
-        sets = self._sets[parent]
+        sets = self._sets.get(parent)
+        if sets is None:
+            return []
         keys: list[tuple[str, ...]] = [("label", key, value) for key, value in hints.labels]
         keys += [("key", key) for key in hints.label_keys]
         if hints.display_name is not None:
             keys.append(("display_name", hints.display_name))
-        found = [sets.get(key) for key in keys]
+        found = [[sets.get(key)] for key in keys]
         if hints.states is not None:
-            found.append(_union([sets.get(("state", str(state))) for state in hints.states]))
-        return min(found, key=len) if found else None
-
-
-def _union(sets: list[set[int]]) -> set[int]:
-    filled = [members for members in sets if members]
-    return filled[0] if len(filled) == 1 else set().union(*filled)
+            of_states = [sets.get(("state", str(state))) for state in hints.states]
+            found.append([members for members in of_states if members])
+        return min(found, key=lambda sets: sum(map(len, sets))) if found else None
 
 
 def _parent(row: Row) -> Parent:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider.agent_platform.emulator.store.index import Index
@@ -16,6 +16,9 @@ from airflow_provider.agent_platform.emulator.store.row import Row
 
 if TYPE_CHECKING:
     from airflow_provider.agent_platform.emulator.filters import Predicate
+
+
+Stop = Callable[[list[Row]], bool]
 
 
 class MemoryStore:
@@ -64,7 +67,24 @@ class MemoryStore:
         self, kind: str, project: str, region: str, predicate: Predicate, before: int | None = None
     ) -> Iterator[Row]:
         """Jobs of one parent that pass a filter, newest first; ``before`` is the last sequence seen."""
-        return self._index.find((kind, project, region), predicate, before)
+        return (
+            row for row in self._index.find((kind, project, region), predicate, before) if row is not None
+        )
+
+    def search(
+        self, kind: str, project: str, region: str, predicate: Predicate, before: int | None, stop: Stop
+    ) -> tuple[list[Row], int | None]:
+        """A part of what :meth:`find` finds: until ``stop`` says so, given the rows so far, asked now and then.
+
+        :return: the rows, and ``before`` for the next part; None when there is no more.
+        """
+        found: list[Row] = []
+        for row in self._index.find((kind, project, region), predicate, before):
+            if row is not None:
+                found.append(row)
+            if stop(found):
+                return found, self._index.looked_at
+        return found, None
 
     def rows(self) -> list[Row]:
         """All jobs, oldest first."""

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from google.protobuf import timestamp_pb2
-
 
 @dataclass(slots=True, kw_only=True)
 class Row:
@@ -42,8 +40,6 @@ class Row:
         return f"projects/{self.project}/locations/{self.region}/{self.kind}/{self.id}"
 
     @property
-    def create_time(self) -> timestamp_pb2.Timestamp:
+    def create_time(self) -> int:
         """What a list filter compares ``create_time`` with."""
-        stamp = timestamp_pb2.Timestamp()
-        stamp.FromNanoseconds(self.created_ns)
-        return stamp
+        return self.created_ns
