@@ -27,7 +27,7 @@ def emulator() -> Iterator[Emulator]:
 
 @pytest.fixture
 def http(emulator: Emulator) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=emulator.rest_url, trust_env=False, timeout=30) as client:
+    with httpx.Client(base_url=emulator.rest_url, trust_env=False, timeout=120) as client:
         client.post("/emulator/v1/reset").raise_for_status()
         yield client
 
