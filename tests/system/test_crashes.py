@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from airflow_provider.agent_platform.operators import points
+from airflow_provider.agent_platform.triggers.ownership import LIVE_XCOM_KEY
 from tests.harness.laptop import PROJECT, REGION, Laptop
 from tests.harness.waiting import wait_until
 
@@ -63,6 +64,19 @@ class Trainings:
         wait_until(
             lambda: self.states() == list(states),
             f"jobs {states}",
+            seconds=120,
+            every=0.3,
+            watch=self.laptop.airflow.check,
+        )
+
+    def wait_watched(self, run_id: str) -> None:
+        """Wait until a triggerer runs the task's trigger, which shows by the live state it writes.
+
+        A task that is ended in the second before that has nobody yet who would end its job: see docs/one-job.md.
+        """
+        wait_until(
+            lambda: self.airflow.xcom(self.dag_id, run_id, "train", LIVE_XCOM_KEY),
+            "the trigger to run",
             seconds=120,
             every=0.3,
             watch=self.laptop.airflow.check,
@@ -190,6 +204,7 @@ def test_a_user_who_ends_a_deferred_task_ends_its_job_with_one_cancel(
     run_id = trainings.start()
     trainings.wait(run_id, "deferred")
     trainings.wait_states("RUNNING")
+    trainings.wait_watched(run_id)
     action(trainings, run_id)
     trainings.wait_states("CANCELLED")
     assert trainings.call("CancelCustomJob") == 1
@@ -200,6 +215,7 @@ def test_a_clear_of_a_deferred_task_ends_its_job_and_trains_anew(trainings: Trai
     run_id = trainings.start()
     trainings.wait(run_id, "deferred")
     trainings.wait_states("RUNNING")
+    trainings.wait_watched(run_id)
     trainings.airflow.clear(trainings.dag_id, run_id, ["train"])
     trainings.wait_states("CANCELLED", "RUNNING")
     task = trainings.end(run_id)
