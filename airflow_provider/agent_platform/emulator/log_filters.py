@@ -17,6 +17,7 @@ from typing import Any
 
 from google.protobuf import timestamp_pb2
 
+from airflow_provider.agent_platform.emulator import patterns
 from airflow_provider.agent_platform.emulator.errors import invalid_argument
 from airflow_provider.agent_platform.emulator.filter_syntax import And, Node, Not, Or, Restriction, Text
 from airflow_provider.agent_platform.emulator.filter_syntax import parse as parse_syntax
@@ -176,13 +177,8 @@ def _compared(path: tuple[str, ...], comparator: str, value: str) -> Test:
 
 
 def _regular_expression(path: tuple[str, ...], pattern: str, *, matching: bool) -> Test:
-    try:
-        compiled = re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise invalid_argument(
-            f"Invalid filter: {pattern[:200]!r} is no regular expression: {error}."
-        ) from None
-    return lambda entry: any(compiled.search(text) for text in _texts(_get(entry, path))) is matching
+    found = patterns.search(pattern)
+    return lambda entry: any(found(text) for text in _texts(_get(entry, path))) is matching
 
 
 def _number(text: str) -> float | None:
