@@ -283,6 +283,12 @@ def test_another_kind_in_between_starts_the_delay_anew() -> None:
     assert longest(*jobs) <= 60
 
 
+def test_a_job_that_got_further_starts_the_delay_anew() -> None:
+    jobs = [a_job_of(K.PREEMPTED, index, resume_step=10 * index) for index in range(5)]
+
+    assert longest(*jobs, newest=50) <= 10
+
+
 def test_a_duplicate_in_between_does_not() -> None:
     twin = a_job_of(K.CANCELLED, 1, create_time=T0.add(seconds=30))
     jobs = [a_job_of(K.UNKNOWN, 0), twin, a_job_of(K.UNKNOWN, 2)]

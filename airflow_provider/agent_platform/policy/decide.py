@@ -265,12 +265,15 @@ class _Case:
         return min(delay, pendulum.duration(seconds=left / 2))
 
     def _in_a_row(self, kind: FailureKind) -> int:
-        """How often it has just ended like this, one after the other, at least once."""
+        """How often it has just ended like this without getting further, one after the other, at least once."""
         number = self.refusals.count
         for entry in reversed(self.ledger.entries):
             if entry.duplicate:
                 continue
             if entry.outcome is None or entry.outcome.kind is not kind:
+                break
+            if entry.progress is Progress.ADVANCED:
+                # It ran for a while: what follows is no repeated attempt at the same door.
                 break
             number += 1
         return max(1, number)
