@@ -151,7 +151,7 @@ TWO_HOURS = Budget(retries=9, queue_timeout=pendulum.duration(hours=2))
 def test_a_wait_for_capacity_ends_with_queue_timeout(kind: FailureKind) -> None:
     jobs = [a_job_of(kind, 0), a_job_of(kind, 1)]
 
-    within = decided(*jobs, budget=TWO_HOURS, now=T0.add(minutes=119))
+    within = decided(*jobs, budget=TWO_HOURS, now=T0.add(hours=2).subtract(microseconds=500_000))
     over = decided(*jobs, budget=TWO_HOURS, now=T0.add(minutes=120))
 
     assert within.action is Action.REQUEUE

@@ -50,6 +50,12 @@ def test_the_limit_doubles_until_its_largest(attempt: int, limit: float) -> None
     assert limit * 0.9 < max(drawn) <= limit
 
 
+def test_a_delay_is_one_draw_between_nothing_and_the_limit() -> None:
+    drawn = random.Random("x#2").uniform(0, 20)
+
+    assert full_jitter(GROWTH, attempt=2, seed="x").total_seconds() == int(drawn * 1000) / 1000
+
+
 def test_a_delay_has_whole_milliseconds() -> None:
     seconds = full_jitter(GROWTH, attempt=1, seed="x").total_seconds()
 

@@ -297,6 +297,12 @@ def test_a_live_job_counts_until_now() -> None:
     assert (ledger.queued_seconds, ledger.run_seconds) == (600, 1800)
 
 
+def test_a_job_that_waits_counts_its_queue_until_now() -> None:
+    waiting = a_live_job(state=JobState.PENDING, start_time=None)
+
+    assert Ledger.of([waiting], newest_step=None, now=T0.add(minutes=5)).queued_seconds == 300
+
+
 def test_the_pause_after_a_job_that_never_started_is_waiting_too() -> None:
     never = a_ledger(a_job_of(K.STOCKOUT, 0), a_job_of(K.STOCKOUT, 1))
     started = a_ledger(a_job(0), a_job(1))
