@@ -25,7 +25,11 @@ from airflow_provider.agent_platform.operators.preparation import Preparation
 from airflow_provider.agent_platform.operators.reader import Book, BookReader
 from airflow_provider.agent_platform.operators.request import TrainingRequest
 from airflow_provider.agent_platform.operators.result import result_of
-from airflow_provider.agent_platform.operators.starting_point import StartingPoint, starting_point
+from airflow_provider.agent_platform.operators.starting_point import (
+    StartingPoint,
+    require_known,
+    starting_point,
+)
 from airflow_provider.agent_platform.operators.steps import Carried, Done, Step, WaitForJob, WaitUntil
 from airflow_provider.agent_platform.operators.submission import Submitter
 from airflow_provider.agent_platform.operators.task import TaskFacts
@@ -37,6 +41,7 @@ from airflow_provider.agent_platform.policy.placement import Placement, first_pl
 from airflow_provider.agent_platform.policy.states import JobState, is_live, is_success, state_name
 from airflow_provider.agent_platform.triggers import events
 from airflow_provider.agent_platform.triggers.clocks import Now, utcnow
+from airflow_provider.agent_platform.triggers.trouble import Trouble, judge
 
 if TYPE_CHECKING:
     from airflow_provider.agent_platform.hooks.training_job import TrainingJobHook
@@ -89,7 +94,7 @@ class Lifecycle:
 
     def start(self) -> Step:
         """Begin a try, or go on after a trigger vanished: nothing is known but what the platform tells."""
-        book = self.reader.read()
+        book = self._read()
         points.passed(points.LEDGER_READ)
         return self._next(book, Carried())
 
@@ -101,12 +106,16 @@ class Lifecycle:
         """
         self.job_name = event.job_name
         points.passed(points.RESUMED)
-        book = self.reader.read(also=[event.job_name])
+        if event.message:
+            # A job that could not be cancelled, for one: the trigger's own log is gone after the next deferral.
+            self.log.warning("%s: %s", event.job_name, event.message)
+        if event.type == events.REFUSED and not stale:
+            # Before anything is read: that would be refused as well, with an error that does not tell of the job.
+            raise self.verdicts.unreadable(event)
+        book = self._read(event.job_name)
         points.passed(points.LEDGER_READ)
         if stale:
             return self._next(book, Carried())
-        if event.type == events.REFUSED:
-            raise self.verdicts.unreadable(event)
         return self._next(self._with_event(book, event), Carried(), watched=event.job_name)
 
     def waited(self, carried: Carried) -> Step:
@@ -115,7 +124,7 @@ class Lifecycle:
         :param carried: what was handed to that wait.
         """
         points.passed(points.REQUEUE_WAIT_ENDED)
-        book = self.reader.read()
+        book = self._read()
         points.passed(points.LEDGER_READ)
         return self._next(book, carried, waited=True)
 
@@ -133,7 +142,8 @@ class Lifecycle:
         ledger = self._ledger(book, point)
         last = ledger.last
         if last is None:
-            return self._submit(book, ledger, point, first_placement(self.request.placement), carried)
+            first = first_placement(self.request.placement)
+            return self._submit(book, ledger, point, self._refused_on_to(first, carried), carried)
         self.job_name = last.record.name
         if is_success(last.record.state):
             return self._succeed(book, ledger)
@@ -141,7 +151,8 @@ class Lifecycle:
             return WaitForJob(record=last.record, ledger=ledger)
         if carried.refusals and waited:
             # The last decision was about a refused create, and its wait is over.
-            return self._submit(book, ledger, point, self._placement_after(ledger, last), carried)
+            after = self._refused_on_to(self._placement_after(ledger, last), carried)
+            return self._submit(book, ledger, point, after, carried)
         return self._decide(book, ledger, point, last, carried, waited=waited)
 
     def _decide(
@@ -187,6 +198,7 @@ class Lifecycle:
         carried: Carried,
     ) -> Step:
         self._check_execution_deadline()
+        require_known(point, self.request.resume)
         job = self.preparation.payload(ledger, point, placement, self.task)
         submitter = Submitter(hook=self.hook, reader=self.reader, log=self.log, sleep=self.sleep)
         known = {record.name for record in (*book.current, *book.others)}
@@ -203,6 +215,7 @@ class Lifecycle:
         warn_of_neighbours(self.hook, request=self.request, identity=self.task.identity, log=self.log)
         book = self._read_again(record)
         points.passed(points.LEDGER_READ_AGAIN)
+        self._cancel_stale(book)  # one that the list did not show before
         return self._adopt(self._ledger(book, point), fresh=record.name)
 
     def _refused(self, ledger: Ledger, error: Exception, placement: Placement, carried: Carried) -> Step:
@@ -217,6 +230,8 @@ class Lifecycle:
         measures.decided(verdict, placement.region)
         if verdict.decision.action is not Action.REQUEUE:
             raise self.verdicts.error(verdict, None) from error
+        if verdict.decision.placement is not None:
+            carried = replace(carried, region=verdict.decision.placement.region)
         return WaitUntil(moment=verdict.decision.at or now, carried=carried)
 
     def _adopt(self, ledger: Ledger, *, fresh: str | None = None) -> Step:
@@ -248,14 +263,7 @@ class Lifecycle:
 
     def _end_stale(self, book: Book) -> Step:
         """A clear came while a job was running: end it first, two jobs would write to one checkpoint folder."""
-        for record in book.stale:
-            if record.state != JobState.CANCELLING:
-                self.log.info(
-                    "%s belongs to the run before the task was cleared: cancelling it before anything is submitted.",
-                    record.name,
-                )
-                self._cancel(record)
-            points.passed(points.STALE_CANCELLED)
+        self._cancel_stale(book)
         self._check_execution_deadline()
         oldest = book.stale[0]
         self.job_name = oldest.name
@@ -271,6 +279,14 @@ class Lifecycle:
         return Done(result=result_of(message, ledger, self.request, checkpoint))
 
     # -- reading
+
+    def _read(self, *also: str) -> Book:
+        try:
+            return self.reader.read(also=also)
+        except Exception as error:
+            if judge(error)[0] is not Trouble.REFUSED:
+                raise
+            raise self.verdicts.unlisted(error) from error
 
     def _ledger(self, book: Book, point: StartingPoint) -> Ledger:
         return Ledger.of(
@@ -289,7 +305,7 @@ class Lifecycle:
 
     def _with_event(self, book: Book, event: events.TrainingJobEvent) -> Book:
         """Add to the book what only the trigger knows: which clock ended, or that the job is gone."""
-        if event.type == events.LOST or event.job_name in book.gone:
+        if event.job_name in book.gone:
             name = JobName.parse(event.job_name)
             lost = JobRecord(
                 name=event.job_name,
@@ -305,7 +321,8 @@ class Lifecycle:
             )
             kept = tuple(record for record in book.current if record.name != event.job_name)
             return replace(book, current=(*kept, lost))
-        if event.type == events.ENDED:
+        if event.type in (events.ENDED, events.LOST):
+            # Called lost and here all the same: it was asked for just now, and that answer counts.
             return book
         ended_by = EndedBy(event.type)
         current = tuple(
@@ -322,6 +339,15 @@ class Lifecycle:
         return self.now() < record.end_time.add(seconds=int(LATE_ERROR_SECONDS))
 
     # -- acting
+
+    def _cancel_stale(self, book: Book) -> None:
+        for record in book.stale:
+            if record.state != JobState.CANCELLING:
+                self.log.info(
+                    "%s belongs to the run before the task was cleared: cancelling it.", record.name
+                )
+                self._cancel(record)
+            points.passed(points.STALE_CANCELLED)
 
     def _cancel(self, record: JobRecord) -> None:
         try:
@@ -345,6 +371,12 @@ class Lifecycle:
             machine_type=None,
             strategy=options.strategy,
         )
+
+    def _refused_on_to(self, placement: Placement, carried: Carried) -> Placement:
+        """Where a job goes whose create was refused: no job tells it, so the wait carried it."""
+        if carried.region not in self.request.placement.regions:
+            return placement
+        return replace(placement, region=carried.region)
 
     def _log_verdict(self, verdict: Verdict, job_name: str | None) -> None:
         level = logging.INFO if verdict.decision.action is Action.REQUEUE else logging.WARNING

@@ -111,15 +111,24 @@ def starting_point(book: Book, mode: ResumeMode, look: Scanner) -> StartingPoint
     :param book: all jobs of the task instance.
     :param mode: the user's ``resume``.
     :param look: scans the base directory.
-    :raises ResumeRefusedError: ``resume="always"``, and the storage cannot be read.
     """
     fresh, since = counts_since(book, mode)
     if mode == "never" or (fresh and since is None):
         return StartingPoint(fresh=True)
     scan = look(since)
-    if mode == "always" and not scan.known and scan.newest is None:
+    return StartingPoint(checkpoint=scan.newest, scan=scan, fresh=fresh)
+
+
+def require_known(point: StartingPoint, mode: ResumeMode) -> None:
+    """Refuse a submit that cannot resume though it must. Only a submit: how the last job ended is told without it.
+
+    :param point: where the job would start.
+    :param mode: the user's ``resume``.
+    :raises ResumeRefusedError: ``resume="always"``, and the storage cannot be read.
+    """
+    scan = point.scan
+    if mode == "always" and scan is not None and not scan.known and scan.newest is None:
         raise ResumeRefusedError(
             f'resume="always", but the checkpoints cannot be read: {scan.problem}. Nothing was submitted. '
             'Give the task access to base_output_directory, or set resume="retries" to train from the start instead.'
         )
-    return StartingPoint(checkpoint=scan.newest, scan=scan, fresh=fresh)

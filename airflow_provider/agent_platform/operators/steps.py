@@ -24,10 +24,12 @@ class Carried:
 
     :param refusals: creates refused for quota since the last job.
     :param waiting_since: time of the first of them, ISO 8601.
+    :param region: where the last decision sends the next create.
     """
 
     refusals: int = 0
     waiting_since: str | None = None
+    region: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, with its version."""
@@ -35,6 +37,7 @@ class Carried:
             "version": CARRIED_VERSION,
             "refusals": self.refusals,
             "waiting_since": self.waiting_since,
+            "region": self.region,
         }
 
     @classmethod
@@ -42,10 +45,11 @@ class Carried:
         """Read the JSON form; anything that is not one (``dag.test()`` drops it) counts as nothing carried."""
         if not isinstance(value, Mapping) or value.get("version") != CARRIED_VERSION:
             return cls()
-        refusals, since = value.get("refusals"), value.get("waiting_since")
+        refusals, since, region = (value.get(key) for key in ("refusals", "waiting_since", "region"))
         return cls(
             refusals=refusals if isinstance(refusals, int) else 0,
             waiting_since=since if isinstance(since, str) else None,
+            region=region if isinstance(region, str) else None,
         )
 
 

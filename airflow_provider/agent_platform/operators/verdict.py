@@ -177,6 +177,25 @@ class Verdicts:
         )
         return self.error(Verdict(outcome=outcome, decision=decision), event.job_name)
 
+    def unlisted(self, error: Exception) -> TrainingJobError:
+        """Return the error of a task whose jobs the service refuses to tell: nothing can be adopted or submitted.
+
+        A retry where there is one, since it would adopt a job of an earlier try.
+        """
+        code, message = api_error_parts(error)
+        outcome = classify(
+            FailureEvidence(state=JobState.UNSPECIFIED, code=code, message=message, phase=FailurePhase.SUBMIT)
+        )
+        decision = Decision(
+            action=Action.RETRY if self.task.another_try_comes else Action.FAIL,
+            kind=outcome.kind,
+            reason=(
+                "the service refuses to tell the jobs of this task, so nothing was submitted or cancelled. One of an "
+                "earlier try may still run and cost money: the next try, or a clear, adopts it once access works"
+            ),
+        )
+        return self.error(Verdict(outcome=outcome, decision=decision), None)
+
     def out_of_time(self, deadline: pendulum.DateTime) -> TrainingJobError:
         """Return the error of a task whose ``execution_timeout`` ended while no job was on the platform."""
         reason = (

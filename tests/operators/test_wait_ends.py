@@ -1,0 +1,113 @@
+"""How a wait may end oddly: refused, lost and found again, given up on, or beside a job nobody saw."""
+
+from __future__ import annotations
+
+import logging
+
+import pendulum
+import pytest
+from google.api_core import exceptions as api
+
+from airflow_provider.agent_platform.exceptions import PermissionDeniedError, TrainingJobError
+from airflow_provider.agent_platform.operators.steps import Done, WaitForJob, WaitUntil
+from airflow_provider.agent_platform.triggers.events import TrainingJobEvent
+from tests.operators.setting import Setting
+from tests.operators.test_lifecycle import EXIT_1, NO_CAPACITY, first_job
+
+DENIED = api.PermissionDenied("Permission 'aiplatform.customJobs.list' denied")  # type: ignore[no-untyped-call]
+
+
+def test_a_wait_whose_reads_were_refused_ends_with_what_to_do_though_they_still_are() -> None:
+    setting = Setting()
+    name = first_job(setting)
+    setting.platform.before_list["labels.airflow-ti"] = DENIED
+    event = TrainingJobEvent(type="refused", job_name=name, state=3, error_code=7, message="no permission")
+    with pytest.raises(PermissionDeniedError, match="It may still run and cost money"):
+        setting.lifecycle().resumed(event)
+    assert setting.platform.cancels == []
+
+
+def test_a_job_that_was_called_lost_and_is_there_is_waited_for() -> None:
+    setting = Setting(retries=0)
+    name = first_job(setting)
+    setting.platform.run(name)
+    step = setting.resume(name, "lost")
+    assert isinstance(step, WaitForJob)
+    assert step.record.name == name
+    assert setting.platform.creates == [name]
+
+
+def test_a_success_needs_no_readable_checkpoints_even_if_the_training_had_to_resume() -> None:
+    setting = Setting(options={"resume": "always"})
+    name = first_job(setting)
+    setting.checkpoints.problem = "no permission to list gs://bucket/run"
+    setting.platform.end(name, "SUCCEEDED")
+    assert isinstance(setting.resume(name), Done)
+
+
+def test_a_failure_is_told_even_if_the_training_had_to_resume_and_cannot() -> None:
+    setting = Setting(options={"resume": "always"})
+    name = first_job(setting)
+    setting.checkpoints.problem = "no permission to list gs://bucket/run"
+    setting.platform.end(name, "FAILED", EXIT_1, 3)
+    with pytest.raises(TrainingJobError, match="exited with"):
+        setting.resume(name)
+
+
+@pytest.mark.parametrize("clock", ["queue_timeout", "run_timeout", "execution_timeout"])
+def test_a_job_that_could_not_be_cancelled_is_named_in_the_log(
+    clock: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    setting = Setting(queue_timeout=pendulum.duration(minutes=1))
+    name = first_job(setting)
+    text = f"{clock}: the job could not be cancelled within 5 min: the cancel failed (PermissionDenied)"
+    event = TrainingJobEvent(type=clock, job_name=name, state=3, message=text)
+    with caplog.at_level(logging.WARNING), pytest.raises(TrainingJobError):
+        setting.lifecycle().resumed(event)
+    assert f"{name}: {text}" in caplog.text
+
+
+def test_a_create_refused_for_capacity_goes_to_the_next_region() -> None:
+    setting = Setting(regions=("us-central1", "europe-west4"))
+    setting.platform.before_create = [api.ResourceExhausted(NO_CAPACITY)]  # type: ignore[no-untyped-call]
+    step = setting.start()
+    assert isinstance(step, WaitUntil)
+    step = setting.wait_over(step.carried)
+    assert isinstance(step, WaitForJob)
+    assert step.record.region == "europe-west4"
+
+
+def test_a_fallback_region_without_quota_is_left_again() -> None:
+    setting = Setting(regions=("us-central1", "europe-west4"))
+    name = first_job(setting)
+    setting.platform.end(name, "FAILED", NO_CAPACITY, 8)
+    no_quota = "The following quota metrics exceed quota limits: aiplatform.googleapis.com/custom_model_training_cpus"
+    setting.platform.before_create = [api.ResourceExhausted(no_quota)]  # type: ignore[no-untyped-call]
+    step = setting.resume(name)
+    while isinstance(step, WaitUntil):
+        setting.platform.time.moment = step.moment
+        step = setting.wait_over(step.carried)
+    assert isinstance(step, WaitForJob)
+    assert step.record.region == "us-central1"
+
+
+def test_a_job_from_before_a_clear_that_shows_up_late_is_cancelled_beside_the_new_one() -> None:
+    setting = Setting()
+    old = first_job(setting)
+    setting.platform.hidden_from_list = 1
+    step = setting.clear().start()
+    assert isinstance(step, WaitForJob)
+    assert setting.platform.cancels == [old]
+    assert step.record.name != old
+
+
+def test_a_ledger_that_may_not_be_read_is_a_typed_error() -> None:
+    setting = Setting(retries=1)
+    setting.platform.before_list["labels.airflow-ti"] = DENIED
+    for action in ("RETRY", "FAIL"):
+        with pytest.raises(PermissionDeniedError, match="may still run and cost money") as caught:
+            setting.start()
+        assert caught.value.decision is not None
+        assert caught.value.decision.action.value == action
+        setting.next_try()
+    assert setting.platform.creates == []
