@@ -117,7 +117,7 @@ class Conduct:
             while not isinstance(step, Done):
                 step = self._carry_out(assembly, step)
             if announce:
-                notes.announce(self.context, self.operator.outlets, step.result)
+                notes.announce(self.context, self.operator.outlets, step.result, self.log)
             return step.result
         except AirflowTaskTimeout:
             assembly.kill.out_of_time()

@@ -55,16 +55,22 @@ def remember(context: Context, ledger: Ledger, log: TaskLogger) -> None:
         log.debug("The ledger's copy could not be stored: %s", error)
 
 
-def announce(context: Context, outlets: Any, result: Mapping[str, Any]) -> None:
+def announce(context: Context, outlets: Any, result: Mapping[str, Any], log: TaskLogger) -> None:
     """Tell the assets of ``outlets`` which checkpoint the training reached.
 
-    :param outlets: the task's outlets.
+    :param outlets: the task's outlets; those that are no assets hear nothing.
     :param result: of the task.
+    :param log: the task's log.
     """
     events = context.get("outlet_events")
     if events is None:
         return
     for asset in outlets or ():
-        events[asset].extra.update(
+        try:
+            event = events[asset]
+        except Exception as error:  # Airflow takes other outlets too, and the training has succeeded
+            log.debug("%r is not told of the checkpoint: %s", asset, error)
+            continue
+        event.extra.update(
             {key: result[key] for key in ("name", "checkpoint", "step", "base_output_directory")}
         )
