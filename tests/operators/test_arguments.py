@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import json
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from airflow.sdk import DAG
 
+from airflow_provider.agent_platform.hooks.errors import ConfigurationError
 from airflow_provider.agent_platform.jobs.errors import SpecError
 from airflow_provider.agent_platform.operators import arguments
+from airflow_provider.agent_platform.operators.assembly import assemble
 from airflow_provider.agent_platform.operators.base import TrainingJobBaseOperator
 from airflow_provider.agent_platform.operators.custom_job import (
     ContainerTrainingOperator,
@@ -20,6 +23,7 @@ from airflow_provider.agent_platform.operators.custom_job import (
 from airflow_provider.agent_platform.operators.hyperparameter_tuning_job import (
     HyperparameterTuningJobOperator,
 )
+from tests.operators.context import context_of
 
 POOLS = [
     {
@@ -193,3 +197,40 @@ def test_a_retry_delay_of_default_args_is_the_users_own() -> None:
         operator = CustomJobOperator(task_id="train", worker_pool_specs=POOLS)
     assert operator.user_retry_delay == timedelta(seconds=7)
     assert make(CustomJobOperator).user_retry_delay is None
+
+
+@pytest.mark.parametrize(
+    ("name", "rendered"),
+    [
+        ("machine_types", "n1-standard-8"),
+        ("fallback_regions", "['us-east1']"),
+        ("resume_args", "--resume={uri}"),
+        ("machine_types", None),
+        ("queue_timeout", "soon"),
+        ("queue_timeout", "0"),
+    ],
+)
+def test_a_template_that_was_rendered_to_something_wrong_is_named_when_the_task_runs(
+    name: str, rendered: object
+) -> None:
+    with DAG("dag", schedule=None):
+        task = CustomJobOperator(task_id="train", worker_pool_specs=POOLS, **{name: "{{ params.x }}"})
+    setattr(task, name, rendered)
+    with pytest.raises(SpecError, match=name):
+        assemble(task, context_of(task))
+
+
+@pytest.mark.parametrize("name", ["project_id", "region"])
+def test_a_template_that_was_rendered_to_a_number_is_no_traceback(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = {"conn_type": "google_cloud_platform", "extra": {"project": "p", "region": "us-central1"}}
+    monkeypatch.setenv("AIRFLOW_CONN_GOOGLE_CLOUD_DEFAULT", json.dumps(connection))
+    with DAG("dag", schedule=None):
+        task = CustomJobOperator(task_id="train", worker_pool_specs=POOLS)
+    setattr(task, name, 123456)
+    if name == "project_id":
+        assert assemble(task, context_of(task)).request.project_id == "123456"
+    else:
+        with pytest.raises(ConfigurationError, match="region is '123456'"):
+            assemble(task, context_of(task))

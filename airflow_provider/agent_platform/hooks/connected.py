@@ -83,6 +83,7 @@ class ConnectedHook:
                 f"No Google Cloud project: give project_id, or set the extra field 'project' of connection "
                 f"{self.gcp_conn_id!r}. Nothing was submitted."
             )
+        project = str(project)  # a number, where templates are rendered to native objects
         if not _PROJECT.fullmatch(project):
             raise ConfigurationError(f"project_id is {project!r}: it must be the id or number of a project.")
         return project
@@ -100,6 +101,7 @@ class ConnectedHook:
                 f"{self.gcp_conn_id!r}. Nothing was submitted."
             )
         # The region becomes part of the host that gets the credentials.
+        region = str(region)
         if not _REGION.fullmatch(region):
             raise ConfigurationError(f"region is {region!r}: it must look like 'us-central1'.")
         return region

@@ -84,6 +84,18 @@ def check(operator: TrainingJobBaseOperator) -> None:
         raise SpecError(problems)
 
 
+def check_rendered(operator: TrainingJobBaseOperator) -> None:
+    """Raise for arguments of ours that turned out wrong when their templates were rendered.
+
+    A list that became a text would be taken for its letters. What goes into the request is read again anyway.
+
+    :raises SpecError: lists everything. Nothing was submitted.
+    """
+    problems = _own(operator)
+    if problems:
+        raise SpecError(problems)
+
+
 def _own(operator: TrainingJobBaseOperator) -> list[SpecProblem]:
     problems = []
 

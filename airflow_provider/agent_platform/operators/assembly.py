@@ -19,6 +19,7 @@ from airflow_provider.agent_platform.hooks.logs import last_lines
 from airflow_provider.agent_platform.hooks.training_job import TrainingJobHook
 from airflow_provider.agent_platform.jobs import variants
 from airflow_provider.agent_platform.jobs.durations import seconds_of
+from airflow_provider.agent_platform.operators import arguments
 from airflow_provider.agent_platform.operators.killing import WorkerKill, task_state_of
 from airflow_provider.agent_platform.operators.lifecycle import Lifecycle
 from airflow_provider.agent_platform.operators.preparation import Preparation
@@ -59,6 +60,7 @@ def assemble(operator: TrainingJobBaseOperator, context: Mapping[str, Any]) -> A
     :raises ConfigurationError: no project, no region, no credentials, no emulator.
     :raises SpecError: something is wrong with the job description.
     """
+    arguments.check_rendered(operator)
     options = settings.current()
     task = TaskFacts.of(context, deployment=options.deployment)
     sleep = InterruptibleSleep()
