@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from airflow_provider.agent_platform.policy.failures import EndedBy, FailureEvidence
@@ -105,3 +107,14 @@ def test_what_is_not_known_about_a_life_is_no() -> None:
     assert not a_job(create_time=None).alive_at(T0)
     assert not a_job(end_time=None).alive_at(T0.add(minutes=1))
     assert a_live_job().alive_at(T0.add(years=1))
+
+
+def test_the_limit_of_a_trial_is_no_limit_of_its_tuning_job() -> None:
+    ran: dict[str, Any] = {
+        "state": JobState.FAILED,
+        "start_time": T0,
+        "end_time": T0.add(hours=5),
+        "timeout_seconds": 3600.0,
+    }
+    assert a_job(job_type="custom_job", **ran).evidence().timeout_seconds == 3600.0
+    assert a_job(job_type="hyperparameter_tuning_job", **ran).evidence().timeout_seconds is None

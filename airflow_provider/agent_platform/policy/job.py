@@ -37,7 +37,8 @@ class JobRecord:
     :param disable_retries: ``scheduling.disable_retries``.
     :param cancelled_by_us: whether its cancel is known to be our own.
     :param run_index: how many jobs of the epoch came before it.
-    :param timeout_seconds: ``scheduling.timeout`` in seconds; None when not known.
+    :param timeout_seconds: ``scheduling.timeout`` in seconds, of each trial for a tuning job; None when not
+        known.
     :param ended_by: what the trigger saw beyond the state (its event's type), for the job just waited for. A
         job that is gone from the platform (LOST) is not listed any more: the caller adds its record with
         ``ended_by=EndedBy.LOST``.
@@ -112,7 +113,8 @@ class JobRecord:
             cancelled_by_us=self.cancelled_by_us,
             ended_by=self.ended_by,
             run_seconds=self.run_seconds() if self.start_time and self.end_time else None,
-            timeout_seconds=self.timeout_seconds,
+            # A tuning job's is the limit of each trial, and it runs for longer than one of them.
+            timeout_seconds=self.timeout_seconds if self.job_type == "custom_job" else None,
         )
 
     def _until(self, now: pendulum.DateTime | None) -> pendulum.DateTime | None:
