@@ -9,6 +9,8 @@ import pytest
 from google.api_core import exceptions as api
 
 from airflow_provider.agent_platform.exceptions import PermissionDeniedError, TrainingJobError
+from airflow_provider.agent_platform.hooks.errors import ConfigurationError
+from airflow_provider.agent_platform.jobs.errors import SpecError
 from airflow_provider.agent_platform.operators.steps import Done, WaitForJob, WaitUntil
 from airflow_provider.agent_platform.triggers.events import TrainingJobEvent
 from tests.operators.setting import Setting
@@ -111,3 +113,12 @@ def test_a_ledger_that_may_not_be_read_is_a_typed_error() -> None:
         assert caught.value.decision.action.value == action
         setting.next_try()
     assert setting.platform.creates == []
+
+
+@pytest.mark.parametrize("error", [SpecError([]), ConfigurationError("no credentials")])
+def test_what_the_user_has_to_correct_is_not_taken_for_an_answer_of_the_service(error: Exception) -> None:
+    setting = Setting(retries=3)
+    setting.platform.before_create = [error]
+    with pytest.raises(type(error)) as caught:
+        setting.start()
+    assert caught.value is error

@@ -18,7 +18,9 @@ import pendulum
 
 from airflow_provider.agent_platform.compat import TaskLogger
 from airflow_provider.agent_platform.hooks.api_retry import is_gone
+from airflow_provider.agent_platform.hooks.errors import ConfigurationError
 from airflow_provider.agent_platform.jobs.console import JobName, console_url
+from airflow_provider.agent_platform.jobs.errors import SpecError
 from airflow_provider.agent_platform.operators import measures, points
 from airflow_provider.agent_platform.operators.neighbours import warn_of_neighbours
 from airflow_provider.agent_platform.operators.preparation import Preparation
@@ -205,6 +207,8 @@ class Lifecycle:
         self.creating = True
         try:
             record = submitter.submit(job, region=placement.region, known=known)
+        except (ConfigurationError, SpecError):
+            raise  # for a person to correct: the service was not asked
         except Exception as error:
             return self._refused(ledger, error, placement, carried)
         finally:
