@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -20,7 +21,7 @@ from airflow_provider.agent_platform.emulator import Emulator
 from airflow_provider.agent_platform.hooks.errors import ConfigurationError, EmulatorUnreachableError
 from airflow_provider.agent_platform.hooks.training_job import TrainingJobHook
 from airflow_provider.agent_platform.links.training_job import TrainingJobLink
-from airflow_provider.agent_platform.operators import conduct
+from airflow_provider.agent_platform.operators import conduct, notes
 from airflow_provider.agent_platform.operators.custom_job import CustomJobOperator
 from airflow_provider.agent_platform.triggers.events import UnreadableEventError
 from airflow_provider.agent_platform.triggers.ownership import LIVE_XCOM_KEY, OWNER_XCOM_KEY
@@ -168,3 +169,18 @@ def test_an_emulator_that_is_not_running_is_one_clear_error(monkeypatch: pytest.
     task = operator()
     with pytest.raises(EmulatorUnreachableError, match="agent-platform-emulator"):
         task.execute(context_of(task))
+
+
+def test_a_try_that_breaks_beside_a_job_says_that_the_job_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("the API server does not answer")
+
+    monkeypatch.setattr(notes, "own", broken)
+    monkeypatch.setattr(CustomJobOperator, "log", logging.getLogger("tests.operator"))
+    task = operator()
+    with caplog.at_level("WARNING"), pytest.raises(RuntimeError):
+        task.execute(context_of(task))
+    assert task.job_name is not None
+    assert f"{task.job_name} goes on if it has not ended" in caplog.text

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import pendulum
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
+from airflow_provider.agent_platform.exceptions import TrainingJobError
 from airflow_provider.agent_platform.jobs.durations import seconds_of
 from airflow_provider.agent_platform.operators import notes
 from airflow_provider.agent_platform.operators.assembly import Assembly, assemble
@@ -121,6 +122,16 @@ class Conduct:
             return step.result
         except AirflowTaskTimeout:
             assembly.kill.out_of_time()
+            raise
+        except TrainingJobError:
+            raise
+        except Exception:
+            if assembly.lifecycle.job_name is not None:
+                self.log.warning(
+                    "This try ends with an error that is not the job's: %s goes on if it has not ended. The next try, "
+                    "or a clear of this task, adopts it.",
+                    assembly.lifecycle.job_name,
+                )
             raise
         finally:
             self.operator.job_name = assembly.lifecycle.job_name or self.operator.job_name
