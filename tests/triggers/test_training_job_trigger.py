@@ -343,7 +343,9 @@ def test_a_day_of_waiting_logs_changes_and_an_hourly_line_and_nothing_per_poll()
     assert all("still RUNNING" in line for line in lines[3:-1])
 
 
-def test_the_live_xcom_is_written_on_a_change_of_state_and_at_no_other_time(monkeypatch: Any) -> None:
+def test_the_live_xcom_is_written_at_first_and_on_a_change_of_state_and_at_no_other_time(
+    monkeypatch: Any,
+) -> None:
     service = FakeService()
     airflow = FakeAirflow(monkeypatch)
 
@@ -353,7 +355,7 @@ def test_the_live_xcom_is_written_on_a_change_of_state_and_at_no_other_time(monk
         one._task_instance = airflow.ti
         task = asyncio.create_task(event_of(one))
         await asyncio.sleep(600)
-        assert airflow.written == []
+        assert [value["state"] for value in airflow.written] == ["JOB_STATE_QUEUED"]
         service.put(1, JobState.RUNNING)
         await asyncio.sleep(3600)
         service.put(1, JobState.PENDING)
@@ -362,7 +364,11 @@ def test_the_live_xcom_is_written_on_a_change_of_state_and_at_no_other_time(monk
         await task
 
     run(scenario())
-    assert [value["state"] for value in airflow.written] == ["JOB_STATE_RUNNING", "JOB_STATE_PENDING"]
+    assert [value["state"] for value in airflow.written] == [
+        "JOB_STATE_QUEUED",
+        "JOB_STATE_RUNNING",
+        "JOB_STATE_PENDING",
+    ]
     assert airflow.xcoms[LIVE_XCOM_KEY]["name"] == job_name(1)
     assert airflow.xcoms[LIVE_XCOM_KEY]["region"] == "us-central1"
 

@@ -252,7 +252,7 @@ def test_a_deadline_in_an_outage_ends_within_the_bound_and_says_that_the_job_was
 
 def test_one_line_for_each_change_of_state_and_none_for_a_poll_without_one() -> None:
     one = watch(queue_deadline=at(9000))
-    assert not one.observe(view(JobState.QUEUED), at(720))
+    assert one.observe(view(JobState.QUEUED), at(720))
     assert lines(one) == [
         "42: QUEUED for 12 min (just created, or waiting for training quota of the project in this region), "
         "fails at 14:30 UTC (queue_timeout)"

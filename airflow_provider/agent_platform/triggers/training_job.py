@@ -23,6 +23,7 @@ from airflow_provider.agent_platform.triggers.poller_registry import poller_for
 from airflow_provider.agent_platform.triggers.reader import HookReader, PollKey, ReaderFactory
 from airflow_provider.agent_platform.triggers.subscription import JobGoneError, Subscription
 from airflow_provider.agent_platform.triggers.trouble import PollRefusedError
+from airflow_provider.agent_platform.triggers.view import JobView
 from airflow_provider.agent_platform.triggers.watch import QUIET_SECONDS, Do, JobWatch
 
 __all__ = ["TRIGGER_CLASS_PATH", "TRIGGER_VERSION", "TrainingJobEvent", "TrainingJobTrigger", "parse_event"]
@@ -204,9 +205,8 @@ class TrainingJobTrigger(BaseTrigger):
         except PollRefusedError as error:
             watch.refused(error.code, error.message)
         else:
-            # Not of an end: the operator is resumed and says it.
-            if view is not None and watch.observe(view, self.now()) and not view.ended:
-                live_state.publish(self.task_instance, view)
+            if view is not None:
+                self._take(view, watch)
 
     async def _read(self, poller: Poller, watch: JobWatch) -> None:
         try:
@@ -216,7 +216,12 @@ class TrainingJobTrigger(BaseTrigger):
         except Exception as error:
             watch.read_failed(trouble.brief(error), self.now())
         else:
-            watch.observe(view, self.now(), fresh=True)
+            self._take(view, watch, fresh=True)
+
+    def _take(self, view: JobView, watch: JobWatch, *, fresh: bool = False) -> None:
+        # Not of an end: the operator is resumed and says it.
+        if watch.observe(view, self.now(), fresh=fresh) and not view.ended:
+            live_state.publish(self.task_instance, view)
 
     async def _cancel(self, poller: Poller, watch: JobWatch) -> None:
         try:

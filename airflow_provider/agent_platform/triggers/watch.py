@@ -129,7 +129,7 @@ class JobWatch:
     # --- what the driver tells -----------------------------------------------------------------
 
     def observe(self, view: JobView, now: pendulum.DateTime, *, fresh: bool = False) -> bool:
-        """Take a reading; answer whether the state differs from an earlier one of this wait.
+        """Take a reading; answer whether the state is news: the first one of this wait, or another than before.
 
         :param fresh: it was read just now for a decision, and not handed over from a shared poll.
         """
@@ -151,7 +151,7 @@ class JobWatch:
         if before is not None and before.state == view.state:
             return False
         self._say(words.describe(view, self._clocks, started=self.started, now=now))
-        return before is not None
+        return True
 
     def gone(self, message: str) -> None:
         """The service says that this one job does not exist (any more)."""
