@@ -7,14 +7,16 @@ import logging
 import pendulum
 import pytest
 from google.api_core import exceptions as api
+from google.cloud import aiplatform_v1 as v1
 
-from airflow_provider.agent_platform.exceptions import PermissionDeniedError, TrainingJobError
+from airflow_provider.agent_platform.exceptions import JobLostError, PermissionDeniedError, TrainingJobError
 from airflow_provider.agent_platform.hooks.errors import ConfigurationError
 from airflow_provider.agent_platform.jobs.errors import SpecError
 from airflow_provider.agent_platform.operators.steps import Done, WaitForJob, WaitUntil
+from airflow_provider.agent_platform.policy.rules import FailureRule
 from airflow_provider.agent_platform.triggers.events import TrainingJobEvent
 from tests.operators.setting import Setting
-from tests.operators.test_lifecycle import EXIT_1, NO_CAPACITY, first_job
+from tests.operators.test_lifecycle import CRASHED, EXIT_1, NO_CAPACITY, first_job
 
 DENIED = api.PermissionDenied("Permission 'aiplatform.customJobs.list' denied")  # type: ignore[no-untyped-call]
 
@@ -122,3 +124,52 @@ def test_what_the_user_has_to_correct_is_not_taken_for_an_answer_of_the_service(
     with pytest.raises(type(error)) as caught:
         setting.start()
     assert caught.value is error
+
+
+def test_a_second_job_that_shows_up_beside_a_success_is_cancelled_and_not_waited_for() -> None:
+    setting = Setting()
+    name = first_job(setting)
+    second = v1.CustomJob(setting.platform.jobs[name])
+    second.name = f"{name[:-1]}2"
+    setting.platform.jobs[second.name] = second
+    setting.platform.run(second.name)
+    setting.platform.end(name, "SUCCEEDED")
+    step = setting.resume(name)
+    assert isinstance(step, Done)
+    assert step.result["name"] == name
+    assert setting.platform.cancels == [second.name]
+
+
+def test_a_job_that_was_deleted_takes_no_progress_from_those_before_it() -> None:
+    setting = Setting(retries=3)
+    name = first_job(setting)
+    setting.checkpoints.save(500, setting.platform.time.now())
+    setting.platform.end(name, "FAILED", CRASHED, 3)
+    step = setting.next_try().start()
+    assert isinstance(step, WaitForJob)
+    del setting.platform.jobs[step.record.name]
+    with pytest.raises(JobLostError) as caught:
+        setting.resume(step.record.name, "lost")
+    assert caught.value.decision is not None
+    assert caught.value.decision.action.value == "RETRY"
+    assert caught.value.decision.runs_charged == 1
+
+
+def test_a_job_that_is_waited_out_before_the_next_one_has_been_cancelled() -> None:
+    rule = FailureRule(kinds=["RUN_TIMEOUT"], action="requeue")
+    setting = Setting(options={"failure_rules": (rule,)})
+    name = first_job(setting)
+    setting.platform.run(name)
+    step = setting.resume(name, "run_timeout")
+    assert isinstance(step, WaitForJob)
+    assert setting.platform.cancels == [name]
+
+
+def test_execution_timeout_while_a_job_from_before_a_clear_ends_names_that_job() -> None:
+    setting = Setting()
+    name = first_job(setting)
+    setting.execution_deadline = setting.platform.time.now()
+    with pytest.raises(TrainingJobError, match="is being cancelled") as caught:
+        setting.clear().start()
+    assert name in str(caught.value)
+    assert "No job of this task" not in str(caught.value)

@@ -137,7 +137,12 @@ class Lifecycle:
     ) -> Step:
         if book.stale:
             return self._end_stale(book)
-        if any(_may_run(record) for record in book.current):
+        running = [record for record in book.current if _may_run(record)]
+        if running and any(is_success(record.state) for record in book.current):
+            for record in running:
+                self.log.warning("%s is a second job of this task, which has succeeded.", record.name)
+                self._cancel_once(record)
+        elif running:
             # Where a next job would start is not asked while one is running: it costs a listing.
             return self._adopt(self._ledger(book, StartingPoint()))
         point = starting_point(book, self.request.resume, self.preparation.look)
@@ -177,7 +182,8 @@ class Lifecycle:
             measures.ended(last)
             measures.decided(verdict, last.record.region)
         if action is not Action.FAIL and _still_there(last.record):
-            # A clock ended, the cancel was sent, and the job has not ended yet: no second one beside it.
+            # A clock ended, and the job has not ended yet: no second one beside it.
+            self._cancel_once(last.record)
             return WaitForJob(record=last.record, ledger=ledger, stale=True)
         if action is Action.REQUEUE:
             moment = _due(last.record, verdict.decision)
@@ -268,8 +274,8 @@ class Lifecycle:
     def _end_stale(self, book: Book) -> Step:
         """A clear came while a job was running: end it first, two jobs would write to one checkpoint folder."""
         self._cancel_stale(book)
-        self._check_execution_deadline()
         oldest = book.stale[0]
+        self._check_execution_deadline(ending=oldest.name)
         self.job_name = oldest.name
         return WaitForJob(record=oldest, ledger=Ledger(), stale=True)
 
@@ -293,8 +299,13 @@ class Lifecycle:
             raise self.verdicts.unlisted(error) from error
 
     def _ledger(self, book: Book, point: StartingPoint) -> Ledger:
+        # Where a lost job started is gone with it: what is there now was reached by those before it.
+        records = (
+            replace(record, resume_step=point.step) if record.ended_by is EndedBy.LOST else record
+            for record in book.current
+        )
         return Ledger.of(
-            book.current,
+            records,
             newest_step=point.step,
             rules=tuple(self.request.failure_rules),
             now=self.now(),
@@ -353,6 +364,10 @@ class Lifecycle:
                 self._cancel(record)
             points.passed(points.STALE_CANCELLED)
 
+    def _cancel_once(self, record: JobRecord) -> None:
+        if record.state != JobState.CANCELLING:
+            self._cancel(record)
+
     def _cancel(self, record: JobRecord) -> None:
         try:
             self.hook.cancel(record.name)
@@ -361,11 +376,11 @@ class Lifecycle:
                 raise
             self.log.info("%s is gone already.", record.name)
 
-    def _check_execution_deadline(self) -> None:
+    def _check_execution_deadline(self, *, ending: str | None = None) -> None:
         """Between two jobs nobody else holds ``execution_timeout``; while a job is live its trigger does."""
         deadline = self.task.execution_deadline
         if deadline is not None and self.now() >= deadline:
-            raise self.verdicts.out_of_time(deadline)
+            raise self.verdicts.out_of_time(deadline, ending=ending)
 
     def _placement_after(self, ledger: Ledger, last: LedgerEntry) -> Placement:
         options = self.request.placement

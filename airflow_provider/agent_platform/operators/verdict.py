@@ -196,11 +196,15 @@ class Verdicts:
         )
         return self.error(Verdict(outcome=outcome, decision=decision), None)
 
-    def out_of_time(self, deadline: pendulum.DateTime) -> TrainingJobError:
-        """Return the error of a task whose ``execution_timeout`` ended while no job was on the platform."""
+    def out_of_time(self, deadline: pendulum.DateTime, *, ending: str | None = None) -> TrainingJobError:
+        """Return the error of a task whose ``execution_timeout`` ended while no job of its epoch was on the platform.
+
+        :param deadline: when it ended.
+        :param ending: the job of an earlier epoch that is being cancelled.
+        """
         reason = (
             f"execution_timeout ended at {deadline.to_iso8601_string()} while the task waited to submit its next job. "
-            "No job of this task is on the platform"
+            + (f"{ending} is being cancelled" if ending else "No job of this task is on the platform")
         )
         decision = Decision(action=Action.FAIL, kind=FailureKind.RUN_TIMEOUT, reason=reason)
         outcome = Outcome(kind=FailureKind.RUN_TIMEOUT, row="execution-timeout", runs_happened=0)
