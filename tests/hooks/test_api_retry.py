@@ -20,6 +20,7 @@ api_errors: Any = untyped_api_errors
 auth_errors: Any = untyped_auth_errors
 
 QUOTA = "The following quota metrics exceed quota limits: aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus"
+REVOKED = "invalid_grant: Invalid JWT Signature."
 RATE = (
     "Quota exceeded for quota metric 'Create requests' and limit 'Create requests per minute per region' of service "
     "'aiplatform.googleapis.com' for consumer 'project_number:123'."
@@ -65,6 +66,19 @@ ERRORS: list[tuple[BaseException, int, bool, bool]] = [
     (RawError(), 14, True, True),
     (aio_error(grpc.StatusCode.INTERNAL), 13, True, True),
     (auth_errors.RefreshError("token"), 16, True, False),
+    (auth_errors.RefreshError(REVOKED, {"error": "invalid_grant"}), 16, False, False),
+    (
+        api_errors.ServiceUnavailable(f"Getting metadata from plugin failed with error: ('{REVOKED}')"),
+        16,
+        False,
+        False,
+    ),
+    (
+        api_errors.ServiceUnavailable("Getting metadata from plugin failed with error: timed out"),
+        14,
+        True,
+        True,
+    ),
     (auth_errors.TransportError("metadata server"), 14, True, False),
     (auth_errors.DefaultCredentialsError("none"), 16, False, False),
     (ConnectionResetError("reset"), 14, True, True),

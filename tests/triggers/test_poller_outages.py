@@ -182,6 +182,20 @@ def test_a_refusal_fails_the_waiters_after_a_bounded_time_with_what_to_do(
     assert REFUSED_FOR <= run(scenario()) <= REFUSED_FOR + 120
 
 
+def test_a_key_that_was_revoked_does_not_keep_its_tasks_waiting_for_ever() -> None:
+    service = FakeService()
+    text = "Getting metadata from plugin failed with error: ('invalid_grant: Invalid JWT Signature.')"
+
+    async def scenario() -> None:
+        with poller(service).subscribe(service.put(1, JobState.RUNNING), interval=30) as subscription:
+            await following(subscription, 60)
+            service.fail(api_error("ServiceUnavailable", text))
+            with pytest.raises(PollRefusedError, match="not accepted any more"):
+                await following(subscription, 3600)
+
+    run(scenario())
+
+
 def test_a_404_of_the_list_is_a_refusal_of_the_parent_and_not_the_end_of_every_job() -> None:
     service = FakeService()
 

@@ -49,6 +49,10 @@ _RATE_TEXT = re.compile(
     r"|resource has been exhausted",
     re.IGNORECASE,
 )
+_REVOKED_TEXT = re.compile(r"invalid_grant|invalid_client|unauthorized_client")
+"""The token server's own words for a key or account that it will not accept again (RFC 6749, section 5.2)."""
+_PLUGIN_TEXT = "metadata from plugin failed"
+"""How grpc reports, as UNAVAILABLE, that google-auth got no token."""
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
 
 
@@ -57,7 +61,7 @@ def is_transient(exc: BaseException) -> bool:
 
     :param exc: what the call raised.
     """
-    if not isinstance(exc, Exception):
+    if not isinstance(exc, Exception) or _is_revoked(exc):
         return False
     if _is_from(exc, "google.auth"):
         # No credentials at all will not mend itself; a refresh that failed usually does.
@@ -71,7 +75,7 @@ def is_ambiguous_create(exc: BaseException) -> bool:
 
     :param exc: what the call raised; also the end of the process' patience (a timeout, an interrupt).
     """
-    if _is_from(exc, "google.auth"):
+    if _is_from(exc, "google.auth") or _is_revoked(exc):
         return False  # the call was never sent
     code = _code(exc)
     if code is not None:
@@ -109,7 +113,7 @@ def api_error_parts(exc: BaseException) -> tuple[int, str]:
     :returns: the code is 2 (UNKNOWN) when there is none to be found.
     """
     text = str(getattr(exc, "message", "") or "") or _details(exc) or str(exc) or type(exc).__name__
-    code = _code(exc)
+    code = UNAUTHENTICATED if _is_revoked(exc) else _code(exc)
     if code is None:
         if _is_from(exc, "google.auth"):
             code = (
@@ -164,6 +168,12 @@ def _stop_after(bound: float, clock: Callable[[], float]) -> Callable[[tenacity.
     # tenacity's own stop_after_delay reads the machine's clock and cannot be given another.
     end = clock() + bound
     return lambda state: clock() >= end
+
+
+def _is_revoked(exc: BaseException) -> bool:
+    text = str(exc)
+    from_auth = _is_from(exc, "google.auth") or _PLUGIN_TEXT in text
+    return from_auth and _REVOKED_TEXT.search(text) is not None
 
 
 def _code(exc: BaseException) -> int | None:
