@@ -26,7 +26,9 @@ def emulator() -> Iterator[Emulator]:
         yield running
 
 
-def world(emulator: Emulator, run_id: str, crashes: list[Crash], **arguments: Any) -> World:
+def world(
+    emulator: Emulator, run_id: str, crashes: list[Crash], *, seconds: int = 30, **arguments: Any
+) -> World:
     pools = [
         {
             "machine_spec": {"machine_type": "n1-standard-4"},
@@ -34,7 +36,7 @@ def world(emulator: Emulator, run_id: str, crashes: list[Crash], **arguments: An
             "container_spec": {
                 "image_uri": "image",
                 "env": [
-                    {"name": "EMULATE_RUN_SECONDS", "value": "30"},
+                    {"name": "EMULATE_RUN_SECONDS", "value": str(seconds)},
                     {"name": "CHAOS_RUN", "value": run_id},
                 ],
             },
@@ -102,7 +104,8 @@ def test_a_kill_around_a_create_whose_reply_is_lost_leaves_one_job(emulator: Emu
 
 
 def test_kills_after_a_clear_leave_one_job_of_the_new_run(emulator: Emulator) -> None:
-    place = world(emulator, "cleared", [])
+    # Long enough to be running still when the clear comes: ten seconds of this machine's time.
+    place = world(emulator, "cleared", [], seconds=600)
     first = place._process({"method": "execute"})
     assert first["how"] == "deferred"
     place.max_tries = place.try_number + place.retries
