@@ -5,6 +5,7 @@ In: what a DAG author writes. Out: the payload of a create call; everything else
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -98,9 +99,9 @@ class _PoolOperator(TrainingJobBaseOperator):
         self.nfs_mounts = nfs_mounts
         super().__init__(**kwargs)
 
+    @abstractmethod
     def pools(self) -> list[dict[str, Any]]:
         """Return the worker pools."""
-        raise NotImplementedError
 
     def pool_fields(self) -> dict[str, Any]:
         """Return the shared arguments, without those that were not given."""
