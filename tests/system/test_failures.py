@@ -48,8 +48,12 @@ class Ended:
 
     @property
     def failed_by_airflow(self) -> bool:
-        """Airflow ended the try itself, before any code of ours ran (its "state mismatch", apache/airflow#71580)."""
-        return self.task["state"] == "failed" and "Decision:" not in self.log
+        """Airflow ended the try itself, with no resumed worker at all (its "state mismatch", apache/airflow#71580).
+
+        An error of ours, raised or decided, leaves one of these lines: such a scenario is not run again.
+        """
+        ours = ("Decision:", "Task failed with exception")
+        return self.task["state"] == "failed" and not any(line in self.log for line in ours)
 
     @property
     def states(self) -> list[str]:
