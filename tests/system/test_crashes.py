@@ -211,6 +211,26 @@ def test_a_user_who_ends_a_deferred_task_ends_its_job_with_one_cancel(
     assert trainings.call("CreateCustomJob") == 1
 
 
+@pytest.mark.parametrize("action", [mark_failed, mark_success, fail_and_delete_the_run])
+def test_a_user_who_ends_a_task_whose_trigger_never_started_ends_its_job_too(
+    trainings: Trainings, action: Callable[[Trainings, str], None]
+) -> None:
+    """Airflow drops such a trigger unrun; the api-server looks after the job."""
+    triggerer = trainings.laptop.airflow.component("triggerer")
+    triggerer.stop()
+    try:
+        run_id = trainings.start()
+        trainings.wait(run_id, "deferred")
+        trainings.wait_states("RUNNING")
+        action(trainings, run_id)
+        trainings.wait_states("CANCELLED")
+    finally:
+        triggerer.start()
+        trainings.laptop.airflow.wait_healthy()
+    assert trainings.call("CancelCustomJob") == 1
+    assert trainings.call("CreateCustomJob") == 1
+
+
 def test_a_clear_of_a_deferred_task_ends_its_job_and_trains_anew(trainings: Trainings) -> None:
     run_id = trainings.start()
     trainings.wait(run_id, "deferred")

@@ -207,6 +207,11 @@ def output_filter(directory: str) -> str:
     return f'labels.{LABEL_OUTPUT}="{output_key(directory)}"'
 
 
+def managed_filter() -> str:
+    """Return the ``filter`` of a List call that gives every job submitted by this provider."""
+    return f'labels.{LABEL_MANAGED}="{_MANAGED}"'
+
+
 def epoch_of(max_tries: int, retries: int) -> int:
     """Return the epoch of a task instance: 0 until its first clear, another number after each.
 

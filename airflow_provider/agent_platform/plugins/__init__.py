@@ -1,0 +1,1 @@
+"""What Airflow loads from the entry point ``airflow.plugins``."""
