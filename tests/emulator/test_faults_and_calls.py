@@ -11,7 +11,14 @@ import pytest
 from google.api_core import exceptions
 
 from airflow_provider.agent_platform.emulator.client import ControlError
-from airflow_provider.agent_platform.emulator.faults import FAULTS, FaultError, Faults, Target, read_fault
+from airflow_provider.agent_platform.emulator.faults import (
+    FAULTS,
+    REQUIRED,
+    FaultError,
+    Faults,
+    Target,
+    read_fault,
+)
 
 Make = Callable[..., dict[str, Any]]
 
@@ -71,7 +78,54 @@ def test_a_fault_of_one_region_leaves_the_others(still: Any, parent: str) -> Non
         count(still, parent.replace("us-central1", "europe-west4"))
 
 
+def failed_calls(cloud: Any, parent: str, calls: int) -> list[int]:
+    """Which of so many calls failed, counted from 1."""
+    failed = []
+    for number in range(1, calls + 1):
+        try:
+            count(cloud, parent)
+        except exceptions.ServiceUnavailable:
+            failed.append(number)
+    return failed
+
+
+def test_with_every_each_so_many_th_call_fails(still: Any, parent: str) -> None:
+    still.control.add_fault("rpc_error", method="ListCustomJobs", every=3, times=None)
+    assert failed_calls(still, parent, 10) == [3, 6, 9]
+
+
+def test_with_every_times_counts_the_calls_that_failed(still: Any, parent: str) -> None:
+    still.control.add_fault("rpc_error", method="ListCustomJobs", every=2, times=2)
+    assert failed_calls(still, parent, 8) == [2, 4]
+    assert [(fault["every"], fault["times"], fault["fired"]) for fault in still.control.faults()] == [
+        (2, 0, 2)
+    ]
+
+
+def test_every_counts_the_calls_that_are_meant_and_no_others(still: Any, parent: str) -> None:
+    still.control.add_fault("rpc_error", method="ListCustomJobs", match={"region": "us-central1"}, every=2)
+    assert failed_calls(still, parent.replace("us-central1", "europe-west4"), 3) == []
+    with pytest.raises(exceptions.NotFound):
+        still.get(f"{parent}/customJobs/1")
+    assert failed_calls(still, parent, 2) == [2]
+
+
+def test_a_call_that_one_fault_lets_pass_can_be_hit_by_the_next(still: Any, parent: str) -> None:
+    still.control.add_fault("rpc_error", every=3, times=None)
+    still.control.add_fault("rpc_error", every=4, times=None)
+    # The second is not asked about what the first has hit: it meets calls 1, 2, 4 and 5.
+    assert failed_calls(still, parent, 6) == [3, 5, 6]
+
+
 # --- rpc_hang ---
+
+
+def test_each_so_many_th_call_hangs(still: Any, make_job: Make, make_pool: Make) -> None:
+    name = still.create(make_job(make_pool()))
+    still.control.add_fault("rpc_hang", method="GetCustomJob", every=2)
+    assert still.client.get_custom_job(name=name, timeout=20, retry=None).name == name
+    with pytest.raises(exceptions.DeadlineExceeded):
+        still.client.get_custom_job(name=name, timeout=0.5)
 
 
 def test_a_hanging_call_ends_with_the_callers_deadline_and_harms_no_other(
@@ -97,6 +151,29 @@ def test_a_reset_lets_go_of_hanging_calls(still: Any, make_job: Make, make_pool:
         still.control.reset()
         with pytest.raises(exceptions.ServiceUnavailable):
             pending.result(timeout=10)
+
+
+# --- job_error ---
+
+
+def test_a_job_fails_for_good_with_the_error_that_is_asked_for(
+    still: Any, make_job: Make, make_pool: Make
+) -> None:
+    still.control.add_fault("job_error", code="ABORTED", message="Something else went wrong.")
+    found = still.run(make_job(make_pool()))
+    assert (found.state.name, found.error.code, found.error.message) == (
+        "JOB_STATE_FAILED", 10, "Something else went wrong.",
+    )  # fmt: skip
+    assert (still.runs(found.name), still.events(found.name, "worker_start")) == (1, [])
+    assert still.run(make_job(make_pool())).state.name == "JOB_STATE_SUCCEEDED"
+
+
+def test_a_job_fails_so_after_it_ran(still: Any, make_job: Make, make_pool: Make) -> None:
+    still.control.add_fault("job_error", message="No.", after_seconds=20)
+    found = still.run(make_job(make_pool(EMULATE_RUN_SECONDS="500")))
+    assert (found.error.code, found.error.message) == (13, "No.")
+    assert found.end_time.timestamp() - found.start_time.timestamp() == pytest.approx(20, abs=0.1)
+    assert still.runs(found.name) == 1
 
 
 # --- list_lag ---
@@ -147,14 +224,15 @@ def test_a_fault_hits_only_what_it_matches(still: Any, make_job: Make, make_pool
     assert still.runs(still.run(make_job(make_pool(), name="serve-1")).name) == 1
 
 
-@pytest.mark.parametrize("fault", ["preempt", "internal_error", "node_loss", "maintenance"])
+@pytest.mark.parametrize("fault", ["preempt", "internal_error", "job_error", "node_loss", "maintenance"])
 def test_without_after_seconds_a_fault_on_a_live_job_acts_at_once(
     fault: str, still: Any, make_job: Make, make_pool: Make
 ) -> None:
     name = still.create(make_job(make_pool(EMULATE_RUN_SECONDS="500")))
     still.advance(100)
     assert not still.events(name, "fault")
-    still.control.add_fault(fault, match={"job": name.rpartition("/")[2]})
+    more = {"message": "No."} if fault == "job_error" else {}
+    still.control.add_fault(fault, match={"job": name.rpartition("/")[2]}, **more)
     still.advance(0.01)
     assert [event["fault"] for event in still.events(name, "fault")] == [fault]
 
@@ -213,6 +291,13 @@ def test_calls_counts_refused_calls_and_no_control_calls(still: Any, parent: str
         ({"fault": "node_loss", "replica": "worker-1"}, "replica"),
         ({"fault": "slow_start"}, "seconds"),
         ({"fault": "rpc_error", "code": "OOPS"}, "code"),
+        ({"fault": "rpc_error", "every": 0}, "every"),
+        ({"fault": "rpc_error", "every": 2.5}, "every"),
+        ({"fault": "rpc_hang", "every": True}, "every"),
+        ({"fault": "stockout", "every": 2}, "every"),
+        ({"fault": "job_error"}, "message"),
+        ({"fault": "job_error", "message": ""}, "message"),
+        ({"fault": "job_error", "message": "No.", "code": "OK"}, "code"),
         ({"fault": "rpc_error", "after_effect": "yes"}, "after_effect"),
         ({"fault": "stockout", "match": {"name": "x"}}, "match"),
         ({"fault": "stockout", "match": {"job": 7}}, "match"),
@@ -226,7 +311,8 @@ def test_a_fault_that_cannot_be_understood_names_the_field(body: Any, named: str
 
 @pytest.mark.parametrize("name", sorted(FAULTS))
 def test_every_fault_takes_the_template_of_the_documents(name: str) -> None:
-    more = {"seconds": 1} if name in ("slow_start", "list_lag") else {}
+    values = {"seconds": 1, "message": "No."}
+    more = {key: values[key] for key in REQUIRED.get(name, ())}
     fault = read_fault({"fault": name, "match": {}, "times": 1, "after_seconds": 0, **more}, "1")
     assert (fault.name, fault.times) == (name, 1)
 

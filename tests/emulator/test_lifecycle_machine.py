@@ -89,8 +89,8 @@ step = st.one_of(
     st.tuples(
         st.just("event"),
         st.sampled_from(
-            [life.Preempted(), life.InternalError(), life.CancelAsked(), life.TimeoutOver(), life.MaxWaitOver(),
-             life.EmulatorRestarted(), life.Admitted(), life.NoCapacity(1), life.NoCapacity(2)]
+            [life.Preempted(), life.InternalError(), life.JobError(13, "no"), life.CancelAsked(), life.TimeoutOver(),
+             life.MaxWaitOver(), life.EmulatorRestarted(), life.Admitted(), life.NoCapacity(1), life.NoCapacity(2)]
         ),
     ),
 )  # fmt: skip

@@ -1,8 +1,9 @@
 """When an armed fault strikes a job.
 
 In: a job that begins to run, a replica that (re)starts, a line of a log, a fault that is new. Out: events for
-the job's lifecycle, at the right time. Seconds count from RUNNING for ``preempt`` and ``internal_error``, from
-the (re)start of the replica for ``node_loss`` and ``maintenance``; without a ``replica`` these mean the primary.
+the job's lifecycle, at the right time. Seconds count from RUNNING for ``preempt``, ``internal_error`` and
+``job_error``, from the (re)start of the replica for ``node_loss`` and ``maintenance``; without a ``replica`` these
+mean the primary.
 ``preempt`` strikes whatever it matches, also a job that is not on Spot machines: whoever arms it knows which it is.
 """
 
@@ -12,6 +13,8 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from google.rpc import code_pb2
+
 from airflow_provider.agent_platform.emulator import life
 from airflow_provider.agent_platform.emulator.faults import Fault
 from airflow_provider.agent_platform.emulator.life import Phase
@@ -20,9 +23,16 @@ if TYPE_CHECKING:
     from airflow_provider.agent_platform.emulator.engine import Engine
     from airflow_provider.agent_platform.emulator.job import LiveJob
 
-OF_JOB: Mapping[str, Callable[[], life.Event]] = {
-    "preempt": life.Preempted,
-    "internal_error": life.InternalError,
+
+def _job_error(fault: Fault) -> life.Event:
+    code = code_pb2.Code.Value(fault.options.get("code", "INTERNAL"))
+    return life.JobError(code, fault.options["message"])
+
+
+OF_JOB: Mapping[str, Callable[[Fault], life.Event]] = {
+    "preempt": lambda fault: life.Preempted(),
+    "internal_error": lambda fault: life.InternalError(),
+    "job_error": _job_error,
 }
 OF_REPLICA: Mapping[str, Callable[[str], life.Event]] = {
     "node_loss": life.NodeLost,
@@ -69,12 +79,13 @@ class ArmedFaults:
                 strike = functools.partial(self._strike_job, job, fault, run)
                 self._engine.later(job, fault.after_seconds or 0, strike)
 
-    def take_internal_error(self, job: LiveJob) -> bool:
-        """Whether this run ends in an internal error before any process starts."""
-        for fault in self._engine.faults.matching("internal_error", job.target):
-            if fault.after_seconds is None:
-                return self._engine.faults.fire(fault)
-        return False
+    def take_before_start(self, job: LiveJob) -> life.Event | None:
+        """The error that ends this run before any process starts; None: it may start."""
+        for name in ("internal_error", "job_error"):
+            for fault in self._engine.faults.matching(name, job.target):
+                if fault.after_seconds is None and self._engine.faults.fire(fault):
+                    return OF_JOB[name](fault)
+        return None
 
     def take_slow_start(self, job: LiveJob, replica: str) -> float:
         """Seconds by which this start is late."""
@@ -107,7 +118,7 @@ class ArmedFaults:
             memory = job.lifecycle.life
             there = memory.run == run and memory.phase in (Phase.STARTING, Phase.RUNNING)
             if there and self._engine.faults.fire(fault):
-                self._engine.deliver(job, OF_JOB[fault.name]())
+                self._engine.deliver(job, OF_JOB[fault.name](fault))
 
     def _strike_replica(self, job: LiveJob, fault: Fault, replica: str, run: int, attempt: int) -> None:
         with self._engine.lock:

@@ -202,10 +202,8 @@ class Engine:
                 return
             if self.faults.take("stockout", job.target):
                 self.deliver(job, life.NoCapacity(run))
-            elif self._armed.take_internal_error(job):
-                self.deliver(job, life.InternalError())
             else:
-                self.deliver(job, life.Provisioned(run))
+                self.deliver(job, self._armed.take_before_start(job) or life.Provisioned(run))
 
     def _start_worker(self, job: LiveJob, effect: life.StartWorker) -> None:
         slow = self._armed.take_slow_start(job, effect.replica)

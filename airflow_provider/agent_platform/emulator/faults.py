@@ -36,6 +36,7 @@ class Fault:
     """One armed fault.
 
     :param times: firings that are left; None for no end.
+    :param met: calls it was asked about so far, those it let pass too.
     :param after_seconds: seconds of the platform; None: at once.
     """
 
@@ -46,6 +47,7 @@ class Fault:
     after_seconds: float | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     fired: int = 0
+    met: int = 0
 
     def matches(self, target: Target) -> bool:
         """Whether it is meant, and may still fire."""
@@ -108,6 +110,12 @@ def _code(value: Any) -> str:
     return str(value)
 
 
+def _every(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError("a whole number, 1 or more: each so-many-th call is hit")
+    return value
+
+
 def _times(value: Any) -> int | None:
     if value is None:
         return None
@@ -126,10 +134,11 @@ def _match(value: Any) -> dict[str, str]:
 
 
 Reader = Callable[[Any], Any]
-RPC: Mapping[str, Reader] = {"method": _text}
+RPC: Mapping[str, Reader] = {"method": _text, "every": _every}
 FAULTS: Mapping[str, Mapping[str, Reader]] = {
     "stockout": {},
     "internal_error": {},
+    "job_error": {"code": _code, "message": _text},
     "preempt": {"after_log": _text},
     "maintenance": {"replica": _replica},
     "node_loss": {"replica": _replica},
@@ -141,8 +150,12 @@ FAULTS: Mapping[str, Mapping[str, Reader]] = {
 """Each fault and its own options."""
 
 COMMON: Mapping[str, Reader] = {"match": _match, "times": _times, "after_seconds": _seconds}
-REQUIRED: Mapping[str, tuple[str, ...]] = {"slow_start": ("seconds",), "list_lag": ("seconds",)}
-TIMED = ("internal_error", "preempt", "maintenance", "node_loss")
+REQUIRED: Mapping[str, tuple[str, ...]] = {
+    "job_error": ("message",),
+    "slow_start": ("seconds",),
+    "list_lag": ("seconds",),
+}
+TIMED = ("internal_error", "job_error", "preempt", "maintenance", "node_loss")
 """Faults that ``after_seconds`` can delay; the others have a moment of their own."""
 
 STANDING = frozenset({"list_lag"})
@@ -232,10 +245,11 @@ class Faults:
 
     def take(self, name: str, target: Target) -> Fault | None:
         """Fire the first that matches; None when there is none."""
-        fault = next(self.matching(name, target), None)
-        if fault is not None:
-            self.fire(fault)
-        return fault
+        for fault in self.matching(name, target):
+            fault.met += 1
+            if fault.met % fault.options.get("every", 1) == 0 and self.fire(fault):
+                return fault
+        return None
 
     def fire(self, fault: Fault) -> bool:
         """Use up one firing of a fault; False when it has none left or was disarmed meanwhile."""

@@ -40,6 +40,7 @@ class Cause(str, Enum):
     STOCKOUT = "stockout"
     PREEMPTED = "preempted"
     INTERNAL = "internal"
+    ERROR = "error"
     EMULATOR = "emulator"
 
 
@@ -198,6 +199,14 @@ class InternalError:
 
 
 @dataclass(frozen=True)
+class JobError:
+    """The job fails for good, with an error that somebody made up."""
+
+    code: int
+    message: str
+
+
+@dataclass(frozen=True)
 class ShutdownDue:
     """The time a doomed run had for its visible restart is over."""
 
@@ -226,7 +235,7 @@ class EmulatorRestarted:
 
 Event: TypeAlias = (
     Admitted | Provisioned | NoCapacity | WorkerUp | WorkerExited | NodeLost | Maintenance | Preempted
-    | InternalError | ShutdownDue | CancelAsked | TimeoutOver | MaxWaitOver | EmulatorRestarted
+    | InternalError | JobError | ShutdownDue | CancelAsked | TimeoutOver | MaxWaitOver | EmulatorRestarted
 )  # fmt: skip
 
 

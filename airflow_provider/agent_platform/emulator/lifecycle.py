@@ -271,6 +271,11 @@ class Lifecycle:
             self._note("fault", fault="internal_error", run=self.life.run)
             self._stop(self._retry(Cause.INTERNAL))
 
+    def _job_error(self, event: life.JobError) -> None:
+        if self._interruptible():
+            self._note("fault", fault="job_error", run=self.life.run)
+            self._stop(self._end(Cause.ERROR, State.FAILED, event.code, event.message))
+
     def _emulator_restarted(self, event: life.EmulatorRestarted) -> None:
         memory = self.life
         memory.alive.clear()
@@ -405,6 +410,7 @@ _HANDLERS: Mapping[type, Callable[[Lifecycle, Any], None]] = {
     life.Maintenance: Lifecycle._maintenance,
     life.Preempted: Lifecycle._preempted,
     life.InternalError: Lifecycle._internal_error,
+    life.JobError: Lifecycle._job_error,
     life.ShutdownDue: Lifecycle._shutdown_due,
     life.CancelAsked: Lifecycle._cancel_asked,
     life.TimeoutOver: Lifecycle._timeout_over,
