@@ -18,13 +18,16 @@ from airflow.sdk.exceptions import (
 )
 
 from airflow_provider.agent_platform.emulator import Emulator
+from airflow_provider.agent_platform.exceptions import RunTimeoutError
 from airflow_provider.agent_platform.hooks.errors import ConfigurationError, EmulatorUnreachableError
 from airflow_provider.agent_platform.hooks.training_job import TrainingJobHook
 from airflow_provider.agent_platform.links.training_job import TrainingJobLink
 from airflow_provider.agent_platform.operators import conduct, notes
 from airflow_provider.agent_platform.operators.custom_job import CustomJobOperator
+from airflow_provider.agent_platform.policy.decide import Action
 from airflow_provider.agent_platform.triggers.events import UnreadableEventError
 from airflow_provider.agent_platform.triggers.ownership import LIVE_XCOM_KEY, OWNER_XCOM_KEY
+from airflow_provider.agent_platform.triggers.waiting import wait_for_job
 from tests.operators.context import context_of
 
 CONNECTION = {"conn_type": "google_cloud_platform", "extra": {"project": "p", "region": "us-central1"}}
@@ -132,18 +135,85 @@ def test_a_deferral_that_timed_out_cancels_the_job(emulator: Emulator) -> None:
     assert emulator.control.calls()["CancelCustomJob"] == 1
 
 
-def test_an_execution_timeout_in_the_worker_cancels_the_job(
+def test_a_deferral_that_timed_out_while_the_service_is_down_still_fails_with_the_timeout(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = operator(seconds=600)
+    context = context_of(task)
+    deferred(task, context)
+
+    def down(*_: object, **__: object) -> None:
+        raise ConnectionError("the service is down")
+
+    monkeypatch.setattr(TrainingJobHook, "list_jobs", down)
+    with pytest.raises(TaskDeferralTimeout):
+        task.resume_execution("__fail__", {"error": "Trigger timeout"}, context)
+    assert "the service is down" in capsys.readouterr().out
+
+
+def alarm(*_: object, **__: object) -> None:
+    """What Airflow does in a worker whose ``execution_timeout`` has ended."""
+    raise AirflowTaskTimeout
+
+
+def test_an_execution_timeout_in_the_worker_cancels_the_job_and_fails_as_it_does_while_deferred(
     emulator: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = operator(seconds=600, deferrable=False, retries=3)
+    monkeypatch.setattr(conduct, "wait_for_job", alarm)
+    with pytest.raises(RunTimeoutError) as caught:
+        task.execute(context_of(task))
+    decision = caught.value.decision
+    assert decision is not None
+    assert decision.action is Action.FAIL
+    assert emulator.control.calls()["CancelCustomJob"] == 1
 
-    def alarm(*_: object, **__: object) -> None:
+
+def test_an_execution_timeout_in_the_middle_of_a_create_finds_the_job(
+    emulator: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = operator(seconds=600, deferrable=False, retries=3)
+    create = TrainingJobHook.create
+
+    def interrupted(self: TrainingJobHook, *args: Any, **kwargs: Any) -> Any:
+        create(self, *args, **kwargs)
         raise AirflowTaskTimeout
 
-    monkeypatch.setattr(conduct, "wait_for_job", alarm)
-    with pytest.raises(AirflowTaskTimeout):
+    monkeypatch.setattr(TrainingJobHook, "create", interrupted)
+    with pytest.raises(RunTimeoutError):
         task.execute(context_of(task))
-    assert emulator.control.calls()["CancelCustomJob"] == 1
+    calls = emulator.control.calls()
+    assert (calls["CreateCustomJob"], calls["CancelCustomJob"]) == (1, 1)
+
+
+def test_a_job_that_succeeded_in_the_second_of_the_alarm_has_succeeded(
+    emulator: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = operator(seconds=0, deferrable=False)
+
+    def late(*args: Any, **kwargs: Any) -> None:
+        wait_for_job(*args, **kwargs)
+        raise AirflowTaskTimeout
+
+    monkeypatch.setattr(conduct, "wait_for_job", late)
+    assert task.execute(context_of(task))["state"] == "JOB_STATE_SUCCEEDED"
+    assert "CancelCustomJob" not in emulator.control.calls()
+
+
+def test_an_alarm_before_anything_was_submitted_submits_nothing(
+    emulator: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = operator(execution_timeout=timedelta(seconds=-1))
+    listed = TrainingJobHook.list_jobs
+
+    def once(self: TrainingJobHook, **kwargs: Any) -> Any:
+        monkeypatch.setattr(TrainingJobHook, "list_jobs", listed)
+        raise AirflowTaskTimeout
+
+    monkeypatch.setattr(TrainingJobHook, "list_jobs", once)
+    with pytest.raises(RunTimeoutError):
+        task.execute(context_of(task))
+    assert "CreateCustomJob" not in emulator.control.calls()
 
 
 def test_execution_timeout_becomes_an_absolute_deadline() -> None:

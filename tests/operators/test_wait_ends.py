@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pendulum
 import pytest
@@ -47,6 +48,25 @@ def test_a_success_needs_no_readable_checkpoints_even_if_the_training_had_to_res
     setting.checkpoints.problem = "no permission to list gs://bucket/run"
     setting.platform.end(name, "SUCCEEDED")
     assert isinstance(setting.resume(name), Done)
+
+
+def test_an_outage_that_begins_with_the_success_does_not_fail_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    setting = Setting()
+    name = first_job(setting)
+    setting.platform.end(name, "SUCCEEDED")
+    read = setting.platform.get
+
+    def once(asked: str, **kwargs: Any) -> Any:
+        monkeypatch.setattr(setting.platform, "get", down)
+        return read(asked, **kwargs)
+
+    def down(*_: object, **__: object) -> None:
+        raise api.ServiceUnavailable("down")  # type: ignore[no-untyped-call]
+
+    monkeypatch.setattr(setting.platform, "get", once)
+    step = setting.resume(name)
+    assert isinstance(step, Done)
+    assert step.result["name"] == name
 
 
 def test_a_failure_is_told_even_if_the_training_had_to_resume_and_cannot() -> None:

@@ -17,10 +17,10 @@ from airflow_provider.agent_platform.jobs.durations import seconds_of
 from airflow_provider.agent_platform.operators import notes
 from airflow_provider.agent_platform.operators.assembly import Assembly, assemble
 from airflow_provider.agent_platform.operators.steps import Carried, Done, Step, WaitForJob, WaitUntil
-from airflow_provider.agent_platform.policy.states import is_live
 from airflow_provider.agent_platform.triggers.clocks import Clocks, utcnow
-from airflow_provider.agent_platform.triggers.events import TrainingJobEvent, parse_event
+from airflow_provider.agent_platform.triggers.events import EXECUTION_TIMEOUT, TrainingJobEvent, parse_event
 from airflow_provider.agent_platform.triggers.training_job import TrainingJobTrigger
+from airflow_provider.agent_platform.triggers.trouble import brief
 from airflow_provider.agent_platform.triggers.waiting import wait_for_job
 
 if TYPE_CHECKING:
@@ -94,14 +94,19 @@ class Conduct:
         """Airflow ended the deferral without telling the trigger: end the job before the task fails."""
 
         def cancel(assembly: Assembly) -> Step:
-            for record in assembly.lifecycle.reader.read().current:
-                if is_live(record.state):
-                    self.log.warning("The deferral timed out: cancelling %s.", record.name)
-                    assembly.hook.cancel(record.name)
-                    assembly.lifecycle.job_name = record.name
+            for name in assembly.kill.out_of_time():
+                assembly.lifecycle.job_name = name
             return Done(result={})
 
-        self._run(cancel, announce=False)
+        try:
+            self._run(cancel, announce=False)
+        except Exception as error:
+            # The task has to fail with the timeout, which Airflow's own error tells.
+            self.log.error(
+                "The deferral timed out, and the job of this task could not be cancelled (%s). The next try, or a clear, "
+                "adopts or ends it; or cancel it in the console.",
+                brief(error),
+            )
 
     def on_kill(self) -> None:
         """Decide about the job: the worker is told to stop."""
@@ -114,15 +119,14 @@ class Conduct:
         assembly = assemble(self.operator, self.context)
         self._assembly = assembly
         try:
-            step = first(assembly)
-            while not isinstance(step, Done):
-                step = self._carry_out(assembly, step)
+            try:
+                done = self._to_the_end(assembly, first(assembly))
+            except AirflowTaskTimeout:
+                self.log.warning("execution_timeout ended in the worker.")
+                done = self._to_the_end(assembly, _out_of_time(assembly))
             if announce:
-                notes.announce(self.context, self.operator.outlets, step.result, self.log)
-            return step.result
-        except AirflowTaskTimeout:
-            assembly.kill.out_of_time()
-            raise
+                notes.announce(self.context, self.operator.outlets, done.result, self.log)
+            return done.result
         except TrainingJobError:
             raise
         except Exception:
@@ -137,6 +141,11 @@ class Conduct:
             self.operator.job_name = assembly.lifecycle.job_name or self.operator.job_name
             self._assembly = None
             assembly.hook.close()
+
+    def _to_the_end(self, assembly: Assembly, step: Step) -> Done:
+        while not isinstance(step, Done):
+            step = self._carry_out(assembly, step)
+        return step
 
     def _carry_out(self, assembly: Assembly, step: WaitForJob | WaitUntil) -> Step:
         self.operator.job_name = assembly.lifecycle.job_name
@@ -200,6 +209,16 @@ class Conduct:
 
     def _poll_seconds(self) -> float:
         return max(1.0, seconds_of(self.operator.poll_interval))
+
+
+def _out_of_time(assembly: Assembly) -> Step:
+    """Airflow's alarm rang in this process: go on as if the clock of the trigger had ended, so that both modes fail alike."""
+    names = assembly.kill.out_of_time()
+    if not names:
+        return (
+            assembly.lifecycle.start()
+        )  # it ended just now, or there was none: submitting is refused by then
+    return assembly.lifecycle.resumed(TrainingJobEvent(type=EXECUTION_TIMEOUT, job_name=names[-1]))
 
 
 def _clocks(assembly: Assembly, step: WaitForJob) -> Clocks:

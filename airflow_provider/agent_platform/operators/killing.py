@@ -73,11 +73,14 @@ class WorkerKill:
         if self.requested and not self._is_left():
             self._cancel([job_name])
 
-    def out_of_time(self) -> None:
-        """Cancel the job because Airflow's ``execution_timeout`` ended in the worker: no next try may adopt it."""
-        self.requested = True
-        for name in self._names():
-            self._cancel([name])
+    def out_of_time(self) -> list[str]:
+        """Cancel what runs because ``execution_timeout`` ended in the worker; return the names, oldest first.
+
+        Read from the platform: the alarm may have interrupted a create, and then no name is known here.
+        """
+        names = self._live_names()
+        self._cancel(names, "The time of the task is over")
+        return names
 
     def check(self) -> None:
         """Stop a wait of the plain mode once a kill was asked for.
@@ -127,16 +130,19 @@ class WorkerKill:
     def _names(self) -> list[str]:
         if self.lifecycle.job_name is not None and not self.lifecycle.creating:
             return [self.lifecycle.job_name]
+        return self._live_names()
+
+    def _live_names(self) -> list[str]:
         book = self.lifecycle.reader.read()
         return [record.name for record in book.current if is_live(record.state)]
 
-    def _cancel(self, names: list[str]) -> None:
+    def _cancel(self, names: list[str], why: str = "The task was killed") -> None:
         for name in names:
             try:
                 state = state_of(self.lifecycle.hook.get(name))
                 if is_live(state) and state != JobState.CANCELLING:
                     self.lifecycle.hook.cancel(name)
-                    self.outcome = f"The task was killed: {name} was cancelled."
+                    self.outcome = f"{why}: {name} was cancelled."
                     self.log.warning("%s", self.outcome)
             except Exception as error:
                 if not is_gone(error):

@@ -26,7 +26,7 @@ from airflow_provider.agent_platform.operators.neighbours import warn_of_neighbo
 from airflow_provider.agent_platform.operators.preparation import Preparation
 from airflow_provider.agent_platform.operators.reader import Book, BookReader
 from airflow_provider.agent_platform.operators.request import TrainingRequest
-from airflow_provider.agent_platform.operators.result import result_of
+from airflow_provider.agent_platform.operators.result import TUNING, result_of
 from airflow_provider.agent_platform.operators.starting_point import (
     StartingPoint,
     require_known,
@@ -50,6 +50,10 @@ if TYPE_CHECKING:
 
 LATE_ERROR_SECONDS: Final = 120.0
 """A FAILED job may show its error about a minute late; so long after its end an empty error is read again."""
+
+
+class SupersededError(RuntimeError):
+    """A later try of this task has a job of its own: this process outlived its try, and leaves everything to that one."""
 
 
 @dataclass(kw_only=True)
@@ -135,6 +139,7 @@ class Lifecycle:
     def _next(
         self, book: Book, carried: Carried, *, watched: str | None = None, waited: bool = False
     ) -> Step:
+        self._check_superseded(book)
         if book.stale:
             return self._end_stale(book)
         running = [record for record in book.current if _may_run(record)]
@@ -225,6 +230,7 @@ class Lifecycle:
         warn_of_neighbours(self.hook, request=self.request, identity=self.task.identity, log=self.log)
         book = self._read_again(record)
         points.passed(points.LEDGER_READ_AGAIN)
+        self._check_superseded(book, made=record)
         self._cancel_stale(book)  # one that the list did not show before
         return self._adopt(self._ledger(book, point), fresh=record.name)
 
@@ -284,7 +290,9 @@ class Lifecycle:
         assert entry is not None
         measures.ended(entry)
         checkpoint = self.preparation.newest_of(book)
-        message = self.hook.get(entry.record.name)
+        message = book.messages[entry.record.name]
+        if self.request.job_type == TUNING and not message.trials:
+            message = self.hook.get(entry.record.name)  # a list may leave them out
         self.log.info("%s succeeded. %s", entry.record.name, console_url(entry.record.name))
         return Done(result=result_of(message, ledger, self.request, checkpoint))
 
@@ -354,6 +362,27 @@ class Lifecycle:
         return self.now() < record.end_time.add(seconds=int(LATE_ERROR_SECONDS))
 
     # -- acting
+
+    def _check_superseded(self, book: Book, *, made: JobRecord | None = None) -> None:
+        """A worker that was cut off from Airflow may outlive its try: the job of the try that followed is not its own.
+
+        :param made: what this try has just submitted.
+        """
+        successor = book.successor(self.task.try_number)
+        if successor is None:
+            return
+        if made is not None:
+            self._cancel(made)
+        raise SupersededError(
+            f"{successor.name} belongs to try {successor.try_number} of this task, after a clear; this is try "
+            f"{self.task.try_number}, which is over. Nothing of that job was touched"
+            + (
+                f"; {made.name}, submitted a moment ago, was cancelled."
+                if made
+                else ", and nothing submitted."
+            )
+            + " If the run was deleted and made again under the same id, cancel the job in the console and clear the task."
+        )
 
     def _cancel_stale(self, book: Book) -> None:
         for record in book.stale:

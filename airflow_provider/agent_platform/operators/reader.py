@@ -5,9 +5,9 @@ In: who the task is and where its jobs may be. Out: a :class:`Book`. Nothing is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import pendulum
 
@@ -15,7 +15,7 @@ from airflow_provider.agent_platform.hooks.api_retry import is_gone
 from airflow_provider.agent_platform.jobs.identity import TaskIdentity
 from airflow_provider.agent_platform.operators.records import is_ours, record_of
 from airflow_provider.agent_platform.policy.ledger import JobRecord
-from airflow_provider.agent_platform.policy.states import is_live
+from airflow_provider.agent_platform.policy.states import JobState, is_live
 
 if TYPE_CHECKING:
     from airflow_provider.agent_platform.hooks.training_job import TrainingJobHook
@@ -30,16 +30,26 @@ class Book:
     :param current: jobs of the current epoch, oldest first.
     :param others: jobs of all other epochs, oldest first.
     :param gone: names that were asked for and do not exist any more.
+    :param messages: the jobs by name, as the service told them.
     """
 
     current: tuple[JobRecord, ...] = ()
     others: tuple[JobRecord, ...] = ()
     gone: tuple[str, ...] = ()
+    messages: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def stale(self) -> tuple[JobRecord, ...]:
         """Live jobs of other epochs: a clear came while they were running."""
         return tuple(record for record in self.others if is_live(record.state))
+
+    def successor(self, try_number: int) -> JobRecord | None:
+        """Return a running job of another epoch that a *later* try has made: this one is over, whatever it still does.
+
+        :param try_number: of the try that asks.
+        """
+        later = (record for record in self.stale if record.try_number > try_number)
+        return next((record for record in later if record.state != JobState.CANCELLING), None)
 
     @property
     def previous(self) -> JobRecord | None:
@@ -75,35 +85,34 @@ class BookReader:
 
         :param also: names of jobs that must be in the answer even if the list lags behind; each is read by itself.
         """
-        found: dict[str, JobRecord] = {}
+        messages: dict[str, Any] = {}
         for region in self.regions:
-            messages = self.hook.list_jobs(
+            listed = self.hook.list_jobs(
                 job_type=self.job_type,
                 project_id=self.project_id,
                 region=region,
                 filter=self.identity.ledger_filter(),
             )
-            found.update(
-                (message.name, record_of(message))
-                for message in messages
-                if is_ours(message, key=self.identity.key)
+            messages.update(
+                (message.name, message) for message in listed if is_ours(message, key=self.identity.key)
             )
         gone = []
         for name in also:
             # Also when it is listed: the list may be older than the job.
             try:
-                found[name] = record_of(self.hook.get(name))
+                messages[name] = self.hook.get(name)
             except Exception as error:
                 if not is_gone(error):
                     raise
-                found.pop(name, None)
+                messages.pop(name, None)
                 gone.append(name)
-        ordered = sorted(found.values(), key=_order)
+        ordered = sorted(map(record_of, messages.values()), key=_order)
         current = [record for record in ordered if record.epoch == self.epoch]
         return Book(
             current=tuple(replace(record, run_index=index) for index, record in enumerate(current)),
             others=tuple(record for record in ordered if record.epoch != self.epoch),
             gone=tuple(gone),
+            messages=messages,
         )
 
 
