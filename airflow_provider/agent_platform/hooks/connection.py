@@ -84,9 +84,9 @@ async def aload(conn_id: str) -> ConnectionInfo:
     :param conn_id: its id.
     """
     read = getattr(await asyncio.to_thread(_base_hook), "aget_connection", None)
+    if read is None:  # an older Airflow
+        return await asyncio.to_thread(load, conn_id)
     try:
-        if read is None:
-            raise NotImplementedError
         connection = await read(conn_id)
         extras = await _extras(connection)
     except Exception as error:
