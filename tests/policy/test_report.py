@@ -40,9 +40,9 @@ def test_a_decision_is_one_line_with_all_its_numbers() -> None:
     job = a_job(error_message=exited(139, rest=' Termination reason: Error. \nTraceback\n "quoted"'))
 
     assert decision_line(outcome_of(job), decided(job, retries=3), job_name=NAME) == (
-        f'Decision: job={NAME} kind=CRASH row=crash evidence="workerpool0-0 exited with 139 = segmentation fault '
-        '(SIGSEGV)" runs_happened=4 runs_charged=4 budget_left=0 next=FAIL when=now reason="the platform already ran '
-        'this 4 times, and retries=3 buys 4 runs"'
+        'Decision: kind=CRASH next=FAIL when=now reason="the platform already ran this 4 times, and retries=3 buys 4 '
+        'runs" evidence="workerpool0-0 exited with 139 = segmentation fault (SIGSEGV)" runs_happened=4 runs_charged=4 '
+        f"budget_left=0 row=crash job={NAME}"
     )
 
 
@@ -63,15 +63,17 @@ def test_a_refused_submit_has_no_job_in_its_line() -> None:
     refused = a_refusal(QUOTA, 8)
     decision = decided(outcome=refused, refusals=Refusals(count=1, since=T0), now=T0)
 
-    assert decision_line(refused, decision).startswith(
-        "Decision: job=none kind=QUOTA row=quota-at-submit evidence="
-    )
+    line = decision_line(refused, decision)
+    assert line.startswith("Decision: kind=QUOTA next=")
+    assert line.endswith(" row=quota-at-submit job=none")
 
 
 def test_a_success_has_no_kind_in_its_line() -> None:
     job = a_success()
 
-    assert " kind=none row=succeeded " in decision_line(outcome_of(job), decided(job), job_name=NAME)
+    line = decision_line(outcome_of(job), decided(job), job_name=NAME)
+    assert line.startswith("Decision: kind=none next=SUCCEED ")
+    assert " row=succeeded " in line
 
 
 def test_quotes_and_line_breaks_cannot_break_the_line() -> None:

@@ -33,23 +33,24 @@ _NEXT = {
 
 def decision_line(outcome: Outcome, decision: Decision, *, job_name: str | None = None) -> str:
     """
-    One log line for a decision: kind, evidence, runs happened and charged, budget left, what next, when.
+    One log line for a decision: kind, what next and when, why, evidence, runs happened and charged, budget left.
 
     :param outcome: how the job ended.
     :param decision: what follows.
     :param job_name: full resource name; None for a refused submit.
     """
+    # What a person looks for first; the name of a job fills half a screen.
     parts = [
-        f"job={job_name}" if job_name else "job=none",
         f"kind={outcome.kind.value if outcome.kind else 'none'}",
-        f"row={outcome.row}",
+        f"next={decision.action.value}",
+        f"when={_when(decision)}",
+        f'reason="{_quotable(decision.reason)}"',
         f'evidence="{_quotable(evidence_of(outcome))}"',
         f"runs_happened={decision.runs_happened}",
         f"runs_charged={decision.runs_charged}",
         f"budget_left={decision.budget_left}",
-        f"next={decision.action.value}",
-        f"when={_when(decision)}",
-        f'reason="{_quotable(decision.reason)}"',
+        f"row={outcome.row}",
+        f"job={job_name}" if job_name else "job=none",
     ]
     return "Decision: " + " ".join(parts)
 
