@@ -94,6 +94,7 @@ def test_the_label_names_never_change() -> None:
         "airflow-dag",
         "airflow-epoch",
         "airflow-managed",
+        "airflow-max-tries",
         "airflow-output",
         "airflow-resume-step",
         "airflow-run",
@@ -101,7 +102,7 @@ def test_the_label_names_never_change() -> None:
         "airflow-ti",
         "airflow-try",
     ]
-    every = ONE.labels(epoch=0, try_number=1, resume_step=2, output_directory="gs://b/x")
+    every = ONE.labels(epoch=0, try_number=1, max_tries=0, resume_step=2, output_directory="gs://b/x")
     assert set(every) == identity.RESERVED_LABELS
 
 

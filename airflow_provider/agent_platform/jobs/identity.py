@@ -22,6 +22,7 @@ from airflow_provider.agent_platform.jobs.errors import SpecError, SpecProblem, 
 LABEL_TI = "airflow-ti"
 LABEL_EPOCH = "airflow-epoch"
 LABEL_TRY = "airflow-try"
+LABEL_MAX_TRIES = "airflow-max-tries"
 LABEL_RESUME_STEP = "airflow-resume-step"
 LABEL_MANAGED = "airflow-managed"
 LABEL_DAG = "airflow-dag"
@@ -34,6 +35,7 @@ RESERVED_LABELS = frozenset(
         LABEL_TI,
         LABEL_EPOCH,
         LABEL_TRY,
+        LABEL_MAX_TRIES,
         LABEL_RESUME_STEP,
         LABEL_MANAGED,
         LABEL_DAG,
@@ -97,13 +99,15 @@ class TaskIdentity:
         *,
         epoch: int,
         try_number: int,
+        max_tries: int | None = None,
         resume_step: int | Literal["unknown"] | None = None,
         output_directory: str | None = None,
     ) -> dict[str, str]:
         """Return the labels of a job of this task instance.
 
-        :param epoch: see :func:`epoch_of`.
+        :param epoch: see :func:`policy.epochs.current_epoch`.
         :param try_number: the Airflow try that submits the job, from 1.
+        :param max_tries: ``ti.max_tries``, the same for all tries of an epoch; None sends no label.
         :param resume_step: step of the checkpoint the job starts from; None starts from nothing and sends
             no label.
         :param output_directory: ``base_output_directory`` of the job; None has none and sends no label.
@@ -117,6 +121,8 @@ class TaskIdentity:
             LABEL_TASK: label_slug(self.task_id),
             LABEL_RUN: label_slug(self.run_id),
         }
+        if max_tries is not None:
+            labels[LABEL_MAX_TRIES] = str(max_tries)
         if resume_step is not None:
             labels[LABEL_RESUME_STEP] = str(resume_step)
         if output_directory is not None:
@@ -157,6 +163,7 @@ class JobLabels:
     :param key: of the owning task instance, :attr:`TaskIdentity.key`.
     :param epoch: the epoch the job belongs to.
     :param try_number: the try that submitted it.
+    :param max_tries: ``ti.max_tries`` then; None when it is not told.
     :param resume_step: the step it was started from; None when it started from nothing, or it is not known.
     :param resume_step_unknown: it is not known what the job started from.
     """
@@ -164,6 +171,7 @@ class JobLabels:
     key: str
     epoch: int
     try_number: int
+    max_tries: int | None = None
     resume_step: int | None = None
     resume_step_unknown: bool = False
 
@@ -186,6 +194,7 @@ class JobLabels:
             key=key,
             epoch=epoch,
             try_number=try_number,
+            max_tries=_whole(labels.get(LABEL_MAX_TRIES)),
             resume_step=resume_step,
             resume_step_unknown=unknown,
         )
@@ -213,10 +222,10 @@ def managed_filter() -> str:
 
 
 def epoch_of(max_tries: int, retries: int) -> int:
-    """Return the epoch of a task instance: 0 until its first clear, another number after each.
+    """Return the number of a new epoch: 0 until the first clear, another number after each.
 
-    A clear sets ``max_tries = try_number + retries``; a retry leaves it. Never negative: when ``retries`` is
-    raised in the DAG while a run is going on, the jobs of that run stay in their epoch.
+    A clear sets ``max_tries = try_number + retries``; a retry leaves it. Never negative, though ``retries`` may be
+    raised in the DAG while a run is going on.
 
     :param max_tries: ``ti.max_tries``.
     :param retries: ``task.retries``.

@@ -61,7 +61,7 @@ class Lifecycle:
     """One start or resume of one try.
 
     :param request: what the user wants.
-    :param task: who is running.
+    :param task: who is running; its epoch is what the ledger says, once that was read.
     :param hook: talks to the service.
     :param verdicts: decides, and raises what Airflow has to hear.
     :param preparation: looks at checkpoints and writes payloads.
@@ -89,8 +89,7 @@ class Lifecycle:
     def __post_init__(self) -> None:
         self.reader = BookReader(
             hook=self.hook,
-            identity=self.task.identity,
-            epoch=self.task.epoch,
+            task=self.task,
             job_type=self.request.job_type,
             project_id=self.request.project_id,
             regions=self.request.placement.regions,
@@ -300,11 +299,13 @@ class Lifecycle:
 
     def _read(self, *also: str) -> Book:
         try:
-            return self.reader.read(also=also)
+            book = self.reader.read(also=also)
         except Exception as error:
             if judge(error)[0] is not Trouble.REFUSED:
                 raise
             raise self.verdicts.unlisted(error) from error
+        self.task = replace(self.task, epoch=book.epoch)
+        return book
 
     def _ledger(self, book: Book, point: StartingPoint) -> Ledger:
         # Where a lost job started is gone with it: what is there now was reached by those before it.

@@ -109,6 +109,7 @@ class Preparation:
         labels = task.identity.labels(
             epoch=task.epoch,
             try_number=task.try_number,
+            max_tries=task.max_tries,
             resume_step=point.label,
             output_directory=request.base_output_directory,
         )

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pendulum
 
 from airflow_provider.agent_platform.hooks.api_retry import is_gone
-from airflow_provider.agent_platform.jobs.identity import TaskIdentity
 from airflow_provider.agent_platform.operators.records import is_ours, record_of
+from airflow_provider.agent_platform.operators.task import TaskFacts
+from airflow_provider.agent_platform.policy.epochs import current_epoch
 from airflow_provider.agent_platform.policy.ledger import JobRecord
 from airflow_provider.agent_platform.policy.states import JobState, is_live
 
@@ -29,12 +30,14 @@ class Book:
 
     :param current: jobs of the current epoch, oldest first.
     :param others: jobs of all other epochs, oldest first.
+    :param epoch: the current one.
     :param gone: names that were asked for and do not exist any more.
     :param messages: the jobs by name, as the service told them.
     """
 
     current: tuple[JobRecord, ...] = ()
     others: tuple[JobRecord, ...] = ()
+    epoch: int = 0
     gone: tuple[str, ...] = ()
     messages: Mapping[str, Any] = field(default_factory=dict)
 
@@ -66,16 +69,14 @@ class BookReader:
     """Reads the book of one task instance.
 
     :param hook: talks to the service.
-    :param identity: whose jobs.
-    :param epoch: which of them are current.
+    :param task: whose jobs, in which try.
     :param job_type: ``custom_job`` or ``hyperparameter_tuning_job``.
     :param project_id: where the jobs are.
     :param regions: all regions a job of this task may be in.
     """
 
     hook: TrainingJobHook
-    identity: TaskIdentity
-    epoch: int
+    task: TaskFacts
     job_type: str
     project_id: str
     regions: Sequence[str]
@@ -91,10 +92,10 @@ class BookReader:
                 job_type=self.job_type,
                 project_id=self.project_id,
                 region=region,
-                filter=self.identity.ledger_filter(),
+                filter=self.task.identity.ledger_filter(),
             )
             messages.update(
-                (message.name, message) for message in listed if is_ours(message, key=self.identity.key)
+                (message.name, message) for message in listed if is_ours(message, key=self.task.identity.key)
             )
         gone = []
         for name in also:
@@ -107,10 +108,12 @@ class BookReader:
                 messages.pop(name, None)
                 gone.append(name)
         ordered = sorted(map(record_of, messages.values()), key=_order)
-        current = [record for record in ordered if record.epoch == self.epoch]
+        epoch = current_epoch(ordered, max_tries=self.task.max_tries, first_guess=self.task.epoch)
+        current = [record for record in ordered if record.epoch == epoch]
         return Book(
             current=tuple(replace(record, run_index=index) for index, record in enumerate(current)),
-            others=tuple(record for record in ordered if record.epoch != self.epoch),
+            others=tuple(record for record in ordered if record.epoch != epoch),
+            epoch=epoch,
             gone=tuple(gone),
             messages=messages,
         )

@@ -46,6 +46,7 @@ def record_of(message: Any) -> JobRecord:
         # Somebody changed our labels: whatever it is, it is no job of the epoch at hand.
         epoch=labels.epoch if labels else NO_EPOCH,
         try_number=labels.try_number if labels else 0,
+        max_tries=labels.max_tries if labels else None,
         resume_step=resume_step_of(labels),
         strategy=None if strategy in (None, "STRATEGY_UNSPECIFIED") else strategy,
         machine_type=_machine_type(spec),

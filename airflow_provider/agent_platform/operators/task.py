@@ -19,7 +19,8 @@ class TaskFacts:
     """Who is running, in which try and epoch, since when.
 
     :param identity: the task instance, over all its tries.
-    :param epoch: the tries between two user clears (``ti.max_tries - task.retries``).
+    :param epoch: the tries between two user clears. ``ti.max_tries - task.retries`` is the number of a new one; jobs
+        that are there may say another (``policy.epochs``).
     :param try_number: this try, from 1.
     :param max_tries: the last automatic retry Airflow allows: a try after this one is possible while
         ``try_number <= max_tries``.

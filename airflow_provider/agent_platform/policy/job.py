@@ -30,6 +30,7 @@ class JobRecord:
     :param error_message: text of the job's ``error``; None when there is none.
     :param epoch: from the job's labels.
     :param try_number: Airflow try that submitted it, from the job's labels.
+    :param max_tries: ``ti.max_tries`` when it was submitted, the same for all tries of an epoch; None: not told.
     :param resume_step: newest complete step when it was submitted; None: there was none; UNKNOWN_STEP: not
         known.
     :param strategy: "SPOT", "STANDARD", "FLEX_START", or None for the platform's default.
@@ -56,6 +57,7 @@ class JobRecord:
     update_time: pendulum.DateTime | None = None
     epoch: int = 0
     try_number: int = 1
+    max_tries: int | None = None
     resume_step: Step = None
     strategy: str | None = None
     machine_type: str | None = None
