@@ -74,6 +74,7 @@ class Setting:
     queue_timeout: pendulum.Duration | None = None
     max_jobs: int = 50
     execution_deadline: pendulum.DateTime | None = None
+    owner_try: int | None = None
 
     def task(self) -> TaskFacts:
         max_tries = self.retries if self.max_tries is None else self.max_tries
@@ -136,6 +137,7 @@ class Setting:
             log=log,
             now=self.platform.time.now,
             sleep=self.platform.time.sleep,
+            owner_try=lambda: self.owner_try,
         )
 
     def start(self) -> Step:

@@ -10,8 +10,24 @@ from typing import Any
 import pytest
 
 from airflow_provider.agent_platform.operators.killing import WorkerKill, WorkerStopped
-from airflow_provider.agent_platform.operators.steps import WaitForJob
+from airflow_provider.agent_platform.operators.lifecycle import Lifecycle
+from airflow_provider.agent_platform.operators.steps import WaitForJob, WaitUntil
 from tests.operators.setting import Setting
+from tests.operators.test_lifecycle import NO_CAPACITY, first_job
+
+
+class Alarm(BaseException):
+    """What Airflow raises in the main thread, wherever it is, when ``execution_timeout`` ends."""
+
+
+def out_of_time(lifecycle: Lifecycle) -> list[str]:
+    worker = WorkerKill(
+        lifecycle=lifecycle,
+        task=lifecycle.task,
+        task_state=says("running"),
+        log=logging.getLogger("tests.kill"),
+    )
+    return worker.out_of_time()
 
 
 def gone() -> str | None:
@@ -126,14 +142,45 @@ def test_airflows_execution_timeout_cancels_the_job_whatever_tries_are_left() ->
     name = running(setting)
     lifecycle = setting.lifecycle()
     lifecycle.job_name = name
-    worker = WorkerKill(
-        lifecycle=lifecycle,
-        task=setting.task(),
-        task_state=says("running"),
-        log=logging.getLogger("tests.kill"),
-    )
-    worker.out_of_time()
+    out_of_time(lifecycle)
     assert setting.platform.cancels == [name]
+
+
+@pytest.mark.parametrize("hidden", [0, 1, 2])
+def test_an_alarm_after_a_create_ends_the_job_though_the_list_lags(hidden: int) -> None:
+    setting = Setting(retries=5)
+    name = running(setting)
+    lifecycle = setting.lifecycle()
+    lifecycle.job_name = name
+    setting.platform.hidden_from_list = hidden
+    assert out_of_time(lifecycle) == [name]
+    assert setting.platform.cancels == [name]
+
+
+@pytest.mark.parametrize("hidden", [0, 1, 3])
+def test_an_alarm_in_the_middle_of_a_create_looks_for_its_job(hidden: int) -> None:
+    setting = Setting(retries=5)
+    lifecycle = setting.lifecycle()
+    setting.platform.after_create = [Alarm()]  # type: ignore[list-item]
+    with pytest.raises(Alarm):
+        lifecycle.start()
+    setting.platform.hidden_from_list = hidden
+    assert out_of_time(lifecycle) == setting.platform.creates
+    assert setting.platform.cancels == setting.platform.creates
+
+
+def test_an_alarm_in_the_middle_of_a_requeues_create_ends_the_new_job_not_the_old_one() -> None:
+    setting = Setting(retries=5)
+    first = first_job(setting)
+    setting.platform.end(first, "FAILED", NO_CAPACITY, 8)
+    step = setting.resume(first)
+    assert isinstance(step, WaitUntil)
+    setting.platform.time.moment = step.moment
+    lifecycle = setting.lifecycle()
+    setting.platform.after_create = [Alarm()]  # type: ignore[list-item]
+    with pytest.raises(Alarm):
+        lifecycle.waited(step.carried)
+    assert out_of_time(lifecycle) == setting.platform.creates[1:]
 
 
 def test_a_stopped_worker_is_no_failed_call() -> None:

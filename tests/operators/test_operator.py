@@ -21,12 +21,14 @@ from airflow_provider.agent_platform.emulator import Emulator
 from airflow_provider.agent_platform.exceptions import RunTimeoutError
 from airflow_provider.agent_platform.hooks.errors import ConfigurationError, EmulatorUnreachableError
 from airflow_provider.agent_platform.hooks.training_job import TrainingJobHook
+from airflow_provider.agent_platform.jobs.identity import TaskIdentity
+from airflow_provider.agent_platform.jobs.whereabouts import Whereabouts
 from airflow_provider.agent_platform.links.training_job import TrainingJobLink
 from airflow_provider.agent_platform.operators import conduct, notes
 from airflow_provider.agent_platform.operators.custom_job import CustomJobOperator
 from airflow_provider.agent_platform.policy.decide import Action
 from airflow_provider.agent_platform.triggers.events import UnreadableEventError
-from airflow_provider.agent_platform.triggers.ownership import LIVE_XCOM_KEY, OWNER_XCOM_KEY
+from airflow_provider.agent_platform.triggers.ownership import LIVE_XCOM_KEY, OWNER_XCOM_KEY, Owner
 from airflow_provider.agent_platform.triggers.waiting import wait_for_job
 from tests.operators.context import context_of
 
@@ -76,8 +78,34 @@ def test_it_defers_at_once_and_says_who_owns_the_job() -> None:
     path, kwargs = found.trigger.serialize()
     assert path == "airflow_provider.agent_platform.triggers.training_job.TrainingJobTrigger"
     assert found.method_name == "execute_complete"
-    assert xcoms[OWNER_XCOM_KEY] == {"try": 1, "job": kwargs["job_name"]}
+    owner = Owner.parse(json.loads(json.dumps(xcoms[OWNER_XCOM_KEY])))
+    assert owner is not None
+    assert (owner.try_number, owner.job_name) == (1, kwargs["job_name"])
+    assert owner.where == Whereabouts(
+        key=TaskIdentity(dag_id="dag", run_id="run", task_id="train").key,
+        job_type="custom_job",
+        project_id="p",
+        regions=("us-central1",),
+        gcp_conn_id="google_cloud_default",
+    )
     assert json.loads(json.dumps(kwargs)) == kwargs
+
+
+def test_before_anything_is_submitted_it_is_said_where_the_jobs_will_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TrainingJobHook, "create", killed)
+    task, xcoms = operator(impersonation_chain=["a@x", "b@x"]), {}  # type: ignore[var-annotated]
+    with pytest.raises(KeyboardInterrupt):
+        task.execute(context_of(task, xcoms=xcoms))
+    owner = Owner.parse(xcoms[OWNER_XCOM_KEY])
+    assert owner is not None
+    assert owner.job_name == ""
+    assert owner.where is not None
+    assert owner.where.impersonation_chain == ("a@x", "b@x")
 
 
 def test_the_link_is_right_while_the_job_runs() -> None:
@@ -244,8 +272,12 @@ def test_an_emulator_that_is_not_running_is_one_clear_error(monkeypatch: pytest.
 def test_a_try_that_breaks_beside_a_job_says_that_the_job_goes_on(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(*_: Any) -> None:
-        raise RuntimeError("the API server does not answer")
+    own = notes.own
+
+    def broken(context: Any, job_name: str, where: Whereabouts) -> None:
+        if job_name:
+            raise RuntimeError("the API server does not answer")
+        own(context, job_name, where)
 
     monkeypatch.setattr(notes, "own", broken)
     monkeypatch.setattr(CustomJobOperator, "log", logging.getLogger("tests.operator"))

@@ -15,6 +15,7 @@ from tests.operators.test_lifecycle import first_job
 
 def cleared_and_started(setting: Setting) -> str:
     """The user clears the task; its new try starts a job. ``setting`` stays the old try."""
+    setting.owner_try = setting.try_number + 1
     return first_job(replace(setting).clear())
 
 
@@ -54,6 +55,33 @@ def test_a_create_of_the_old_try_that_comes_after_the_new_ones_is_taken_back() -
     taken_back, successor = platform.creates
     assert platform.cancels == [taken_back]
     assert platform.jobs[successor].state.name == "JOB_STATE_PENDING"
+
+
+def test_a_worker_that_cannot_ask_airflow_leaves_the_new_job_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = Setting(retries=1)
+    old.platform.end(first_job(old), "CANCELLED")
+    cleared_and_started(old)
+    lifecycle = old.lifecycle()
+
+    def cut_off() -> int:
+        raise ConnectionError("no way to the api-server")
+
+    lifecycle.owner_try = cut_off
+    with pytest.raises(SupersededError):
+        lifecycle.start()
+    assert old.platform.cancels == []
+
+
+@pytest.mark.parametrize("owner_try", [None, 1])
+def test_the_job_of_a_database_that_was_lost_is_ended_and_trained_anew(owner_try: int | None) -> None:
+    before = Setting(retries=1, try_number=2)
+    name = first_job(before.clear())
+    before.platform.run(name)
+    after = Setting(retries=1, platform=before.platform, owner_try=owner_try)
+    step = after.start()
+    assert isinstance(step, WaitForJob)
+    assert (step.record.name, step.stale) == (name, True)
+    assert after.platform.cancels == [name]
 
 
 def test_a_new_job_that_is_being_cancelled_does_not_stand_in_the_way_of_a_run_made_again() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,10 @@ import pytest
 
 from airflow_provider.agent_platform.hooks.training_job import TUNING_JOB, TrainingJobHook
 from airflow_provider.agent_platform.jobs.identity import TaskIdentity
+from airflow_provider.agent_platform.jobs.whereabouts import Whereabouts
 from airflow_provider.agent_platform.plugins import database
-from airflow_provider.agent_platform.plugins.orphans import GRACE_SECONDS, EndedTask, Sweep, end_orphans
+from airflow_provider.agent_platform.plugins.ended_task import EndedTask
+from airflow_provider.agent_platform.plugins.orphans import PAUSES, Sweep, end_orphans
 
 if TYPE_CHECKING:
     from airflow_provider.agent_platform.emulator.emulator import Emulator
@@ -22,17 +25,15 @@ PROJECT, REGION, OTHER = "laptop", "us-central1", "europe-west4"
 
 
 def ended(task_id: str = "train", **changes: Any) -> EndedTask:
-    fields: dict[str, Any] = {
-        "dag_id": "dag",
-        "run_id": "run",
-        "task_id": task_id,
-        "map_index": -1,
-        "gcp_conn_id": "google_cloud_default",
-        "impersonation_chain": None,
+    ids: dict[str, Any] = {"dag_id": "dag", "run_id": "run", "task_id": task_id, "map_index": -1}
+    where: dict[str, Any] = {
+        "key": TaskIdentity(**ids).key,
+        "job_type": "custom_job",
         "project_id": PROJECT,
         "regions": (REGION,),
+        "gcp_conn_id": "google_cloud_default",
     }
-    return EndedTask(**{**fields, **changes})
+    return EndedTask(**ids, where=Whereabouts(**{**where, **changes}))
 
 
 def submit(task_id: str = "train", *, region: str = REGION, job_type: str = "custom_job") -> str:
@@ -70,7 +71,7 @@ def state(name: str) -> str:
 @pytest.fixture(autouse=True)
 def airflow_says(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What Airflow's database says of a task, by its id; and what was written to the audit log."""
-    says: dict[str, Any] = {"train": (True, "failed"), "trace": []}
+    says: dict[str, Any] = {"train": (True, "failed"), "tune": (True, "failed"), "trace": []}
     monkeypatch.setattr(database, "task_state", lambda task: says[task.task_id])
     monkeypatch.setattr(database, "leave_trace", lambda task, text: says["trace"].append(text))
     return says
@@ -104,9 +105,9 @@ def test_a_task_that_goes_on_keeps_its_job(
 def test_jobs_of_both_kinds_in_every_region_are_found_and_those_of_others_are_not(
     agent_platform_emulator: Emulator,
 ) -> None:
-    ours = [submit(), submit(region=OTHER), submit(job_type=TUNING_JOB)]
+    ours = [submit(), submit(region=OTHER), submit("tune", job_type=TUNING_JOB)]
     others = submit("evaluate")
-    end_orphans([ended(regions=(REGION, OTHER))])
+    end_orphans([ended(regions=(REGION, OTHER)), ended("tune", job_type=TUNING_JOB)])
     assert {state(name) for name in ours} <= {"CANCELLING", "CANCELLED"}
     assert state(others) not in {"CANCELLING", "CANCELLED"}
 
@@ -120,7 +121,8 @@ def test_many_tasks_that_were_ended_together_cost_one_listing(
     end_orphans([ended(task_id) for task_id in tasks])
     assert {state(name) for name in names} <= {"CANCELLING", "CANCELLED"}
     calls = agent_platform_emulator.control.calls()
-    assert calls["ListCustomJobs"] == calls["ListHyperparameterTuningJobs"] == 1
+    assert calls["ListCustomJobs"] == 1
+    assert "ListHyperparameterTuningJobs" not in calls, "an identity may not be allowed to list them"
 
 
 @pytest.mark.parametrize("region", ["us-nowhere1", "not a region"])
@@ -144,7 +146,7 @@ def test_a_connection_that_does_not_exist_is_a_line_of_the_log(
     assert "no_such_connection" in caplog.text
 
 
-def test_tasks_ended_within_the_grace_are_looked_after_together_and_later_ones_anew() -> None:
+def test_tasks_ended_within_the_first_pause_are_looked_after_together_twice_and_later_ones_anew() -> None:
     looks: list[set[EndedTask]] = []
     slept: list[float] = []
 
@@ -161,8 +163,27 @@ def test_tasks_ended_within_the_grace_are_looked_after_together_and_later_ones_a
         thread = sweep.add(ended(task_id))
         assert thread is not None
         thread.join(10)
-    assert looks == [{ended("first"), ended("second")}, {ended("third")}]
-    assert slept == [GRACE_SECONDS] * 2
+    assert looks == [{ended("first"), ended("second")}] * 2 + [{ended("third")}] * 2
+    assert slept == [*PAUSES, *PAUSES]
+
+
+def test_a_process_that_cannot_start_a_thread_now_looks_after_the_task_with_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[set[EndedTask]] = []
+    sweep = Sweep(lambda tasks: looks.append(set(tasks)), lambda _: None)
+    with monkeypatch.context() as patch:
+
+        def no_more(self: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        patch.setattr(threading.Thread, "start", no_more)
+        with pytest.raises(RuntimeError):
+            sweep.add(ended("first"))
+    thread = sweep.add(ended("second"))
+    assert thread is not None
+    thread.join(10)
+    assert looks[0] == {ended("first"), ended("second")}
 
 
 def test_a_sweep_that_fails_is_logged_and_the_next_one_runs(caplog: pytest.LogCaptureFixture) -> None:
@@ -177,7 +198,7 @@ def test_a_sweep_that_fails_is_logged_and_the_next_one_runs(caplog: pytest.LogCa
         thread = sweep.add(ended(task_id))
         assert thread is not None
         thread.join(10)
-    assert looks == ["first", "second"]
+    assert looks == ["first", "first", "second", "second"]
     assert "no database" in caplog.text
 
 
@@ -195,3 +216,36 @@ def test_a_job_that_somebody_cancelled_meanwhile_is_left_to_them(
     end_orphans([ended()])
     assert agent_platform_emulator.control.calls()["CancelCustomJob"] == 1
     assert airflow_says["trace"] == []
+
+
+@pytest.mark.parametrize("broken", ["task_state", "leave_trace"])
+def test_trouble_with_one_task_does_not_keep_the_others_from_being_swept(
+    agent_platform_emulator: Emulator,
+    monkeypatch: pytest.MonkeyPatch,
+    airflow_says: dict[str, Any],
+    broken: str,
+) -> None:
+    tasks = [f"train{number}" for number in range(3)]
+    airflow_says.update({task_id: (True, "failed") for task_id in tasks})
+    names = [submit(task_id) for task_id in tasks]
+    works = getattr(database, broken)
+    failed: list[EndedTask] = []
+
+    def once(task: EndedTask, *more: Any) -> Any:
+        if not failed:
+            failed.append(task)
+            raise RuntimeError("database is locked")
+        return works(task, *more)
+
+    monkeypatch.setattr(database, broken, once)
+    end_orphans([ended(task_id) for task_id in tasks])
+    cancelled = [name for name in names if state(name) in {"CANCELLING", "CANCELLED"}]
+    assert len(cancelled) == (2 if broken == "task_state" else 3)
+
+
+def test_a_connection_that_fails_costs_one_line_however_many_tasks(
+    agent_platform_emulator: Emulator, caplog: pytest.LogCaptureFixture
+) -> None:
+    end_orphans([ended(f"train{number}", gcp_conn_id="no_such_connection") for number in range(9)])
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert "and 8 more were ended" in line

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from airflow_provider.agent_platform.jobs.whereabouts import Whereabouts
 from airflow_provider.agent_platform.triggers.ownership import (
     OWNER_XCOM_KEY,
     Owner,
@@ -102,3 +104,20 @@ def test_the_key_of_a_mapped_task_is_the_one_of_airflows_execution_api() -> None
     assert 'f"{task.task_id}_{task.map_index}"' in source
     assert "{task.task_id: task.state}" in source
     assert (states_key("train", -1), states_key("train", 0)) == ("train", "train_0")
+
+
+def test_a_newer_try_that_has_no_job_yet_adopts_the_old_ones() -> None:
+    newest = Owner(try_number=3, job_name="")
+    answer, _ = verdict(
+        TaskState(exists=True, state="running"), newest, try_number=2, job_name=JOB, last=True
+    )
+    assert answer is Verdict.KEEP
+
+
+def test_the_note_says_where_the_jobs_are_too() -> None:
+    where = Whereabouts(
+        key="k", job_type="custom_job", project_id="p", regions=("us-central1",), gcp_conn_id="gpus"
+    )
+    note = owner_value(try_number=2, job_name=JOB, where=where)
+    assert Owner.parse(json.loads(json.dumps(note))) == Owner(try_number=2, job_name=JOB, where=where)
+    assert Owner.parse({**note, "where": "of another version"}) == OURS

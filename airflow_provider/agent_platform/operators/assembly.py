@@ -19,7 +19,8 @@ from airflow_provider.agent_platform.hooks.logs import last_lines
 from airflow_provider.agent_platform.hooks.training_job import TrainingJobHook
 from airflow_provider.agent_platform.jobs import variants
 from airflow_provider.agent_platform.jobs.durations import seconds_of
-from airflow_provider.agent_platform.operators import arguments
+from airflow_provider.agent_platform.jobs.whereabouts import Whereabouts, chain_of_argument
+from airflow_provider.agent_platform.operators import arguments, notes
 from airflow_provider.agent_platform.operators.killing import WorkerKill, task_state_of
 from airflow_provider.agent_platform.operators.lifecycle import Lifecycle
 from airflow_provider.agent_platform.operators.preparation import Preparation
@@ -43,6 +44,7 @@ class Assembly:
     :param task: who is running.
     :param request: what is wanted.
     :param hook: talks to the service; to be closed.
+    :param where: the task's jobs are.
     """
 
     lifecycle: Lifecycle
@@ -50,6 +52,7 @@ class Assembly:
     task: TaskFacts
     request: TrainingRequest
     hook: TrainingJobHook
+    where: Whereabouts
 
 
 def assemble(operator: TrainingJobBaseOperator, context: Mapping[str, Any]) -> Assembly:
@@ -94,9 +97,18 @@ def assemble(operator: TrainingJobBaseOperator, context: Mapping[str, Any]) -> A
     )
     kill = WorkerKill(lifecycle=lifecycle, task=task, task_state=task_state_of(context), log=operator.log)
     lifecycle.after_create = kill.after_create
+    lifecycle.owner_try = lambda: notes.owner_try(context)
     lifecycle.sleep = sleep
     sleep.kill = kill
-    return Assembly(lifecycle=lifecycle, kill=kill, task=task, request=request, hook=hook)
+    where = Whereabouts(
+        key=task.identity.key,
+        job_type=request.job_type,
+        project_id=request.project_id,
+        regions=request.placement.regions,
+        gcp_conn_id=operator.gcp_conn_id,
+        impersonation_chain=chain_of_argument(operator.impersonation_chain),
+    )
+    return Assembly(lifecycle=lifecycle, kill=kill, task=task, request=request, hook=hook, where=where)
 
 
 class InterruptibleSleep:

@@ -58,7 +58,12 @@ class Conduct:
 
     def start(self) -> Any:
         """Start a try."""
-        return self._run(lambda assembly: assembly.lifecycle.start())
+
+        def first(assembly: Assembly) -> Step:
+            notes.own(self.context, "", assembly.where)
+            return assembly.lifecycle.start()
+
+        return self._run(first)
 
     def after_job(self, event: Any, *, stale: bool) -> Any:
         """Go on after the wait for a job.
@@ -88,7 +93,7 @@ class Conduct:
             count,
             MAX_VANISHED,
         )
-        return self.start()
+        return self._run(lambda assembly: assembly.lifecycle.start())
 
     def after_timeout(self) -> None:
         """Airflow ended the deferral without telling the trigger: end the job before the task fails."""
@@ -161,7 +166,7 @@ class Conduct:
         return assembly.lifecycle.waited(step.carried)
 
     def _defer_for_job(self, assembly: Assembly, step: WaitForJob) -> NoReturn:
-        notes.own(self.context, step.record.name)
+        notes.own(self.context, step.record.name, assembly.where)
         clocks = _clocks(assembly, step)
         interval = self.operator.checkpoint_interval
         trigger = TrainingJobTrigger(

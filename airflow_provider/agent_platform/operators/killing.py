@@ -78,7 +78,7 @@ class WorkerKill:
 
         Read from the platform: the alarm may have interrupted a create, and then no name is known here.
         """
-        names = self._live_names()
+        names = self.lifecycle.running()
         self._cancel(names, "The time of the task is over")
         return names
 
@@ -130,9 +130,6 @@ class WorkerKill:
     def _names(self) -> list[str]:
         if self.lifecycle.job_name is not None and not self.lifecycle.creating:
             return [self.lifecycle.job_name]
-        return self._live_names()
-
-    def _live_names(self) -> list[str]:
         book = self.lifecycle.reader.read()
         return [record.name for record in book.current if is_live(record.state)]
 

@@ -71,6 +71,7 @@ class Lifecycle:
     :param job_name: the job the task runs or ran last; kept up to date for links, kills and the log.
     :param creating: a create call is in flight, so a job may exist whose name is not known.
     :param after_create: told the name of each job that was created.
+    :param owner_try: asks Airflow which try owns the task's jobs now.
     """
 
     request: TrainingRequest
@@ -84,7 +85,9 @@ class Lifecycle:
     job_name: str | None = None
     creating: bool = False
     after_create: Callable[[str], None] = lambda _: None
+    owner_try: Callable[[], int | None] = lambda: None
     reader: BookReader = field(init=False)
+    _search: Callable[[], JobRecord | None] = field(init=False, default=lambda: None)
 
     def __post_init__(self) -> None:
         self.reader = BookReader(
@@ -132,6 +135,12 @@ class Lifecycle:
         book = self._read()
         points.passed(points.LEDGER_READ)
         return self._next(book, carried, waited=True)
+
+    def running(self) -> list[str]:
+        """Return the names of the task's live jobs, oldest first; one whose create was interrupted is searched for."""
+        found = self._search() if self.creating else None
+        also = [name for name in (found.name if found else None, self.job_name) if name is not None]
+        return [record.name for record in self.reader.read(also=also).current if is_live(record.state)]
 
     # -- one path
 
@@ -214,15 +223,16 @@ class Lifecycle:
         job = self.preparation.payload(ledger, point, placement, self.task)
         submitter = Submitter(hook=self.hook, reader=self.reader, log=self.log, sleep=self.sleep)
         known = {record.name for record in (*book.current, *book.others)}
-        self.creating = True
+        self.creating, self._search = True, lambda: submitter.find(known)
+        # Not in a finally: an alarm or a kill in the middle of the call leaves a create whose answer nobody read.
         try:
             record = submitter.submit(job, region=placement.region, known=known)
-        except (ConfigurationError, SpecError):
-            raise  # for a person to correct: the service was not asked
         except Exception as error:
-            return self._refused(ledger, error, placement, carried)
-        finally:
             self.creating = False
+            if isinstance(error, (ConfigurationError, SpecError)):
+                raise  # for a person to correct: the service was not asked
+            return self._refused(ledger, error, placement, carried)
+        self.creating = False
         self.job_name = record.name
         self.after_create(record.name)
         self.preparation.log_submit(record, job, point)
@@ -370,7 +380,7 @@ class Lifecycle:
         :param made: what this try has just submitted.
         """
         successor = book.successor(self.task.try_number)
-        if successor is None:
+        if successor is None or not self._is_over():
             return
         if made is not None:
             self._cancel(made)
@@ -382,8 +392,16 @@ class Lifecycle:
                 if made
                 else ", and nothing submitted."
             )
-            + " If the run was deleted and made again under the same id, cancel the job in the console and clear the task."
         )
+
+    def _is_over(self) -> bool:
+        """Whether another try has taken over; not so where Airflow's database was lost and its tries begin at 1 again."""
+        try:
+            owner = self.owner_try()
+        except Exception as error:
+            self.log.warning("Airflow does not tell which try owns the jobs of this task: %s", error)
+            return True
+        return owner is not None and owner > self.task.try_number
 
     def _cancel_stale(self, book: Book) -> None:
         for record in book.stale:

@@ -10,9 +10,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from airflow_provider.agent_platform.compat import TaskLogger
+from airflow_provider.agent_platform.jobs.whereabouts import Whereabouts
 from airflow_provider.agent_platform.policy.ledger import Ledger
 from airflow_provider.agent_platform.triggers.live_state import live_value
-from airflow_provider.agent_platform.triggers.ownership import LIVE_XCOM_KEY, OWNER_XCOM_KEY, owner_value
+from airflow_provider.agent_platform.triggers.ownership import (
+    LIVE_XCOM_KEY,
+    OWNER_XCOM_KEY,
+    Owner,
+    owner_value,
+)
 from airflow_provider.agent_platform.triggers.view import JobView
 
 LEDGER_KEY: Final = "training_jobs"
@@ -24,10 +30,24 @@ VANISHED_KEY: Final = "training_job_vanished_triggers"
 Context = Mapping[str, Any]
 
 
-def own(context: Context, job_name: str) -> None:
-    """Say which try owns the job, before each deferral: a kill is only obeyed for the owner."""
+def own(context: Context, job_name: str, where: Whereabouts) -> None:
+    """Say which try owns the job: a kill is only obeyed for the owner.
+
+    Before anything is submitted too, so that the jobs of a task are found by those who end it from outside.
+
+    :param job_name: "" while there is none.
+    :param where: where its jobs are.
+    """
     ti = context["ti"]
-    ti.xcom_push(key=OWNER_XCOM_KEY, value=owner_value(try_number=ti.try_number, job_name=job_name))
+    value = owner_value(try_number=ti.try_number, job_name=job_name, where=where)
+    ti.xcom_push(key=OWNER_XCOM_KEY, value=value)
+
+
+def owner_try(context: Context) -> int | None:
+    """Return the try that owns the task's jobs now; None when nobody has said so."""
+    ti = context["ti"]
+    owner = Owner.parse(ti.xcom_pull(key=OWNER_XCOM_KEY, task_ids=ti.task_id, map_indexes=ti.map_index))
+    return owner.try_number if owner else None
 
 
 def show_live(context: Context, view: JobView) -> None:

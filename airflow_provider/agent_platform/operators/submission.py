@@ -74,7 +74,7 @@ class Submitter:
                     code,
                     text,
                 )
-                found = self._find(known)
+                found = self.find(known)
                 if found is not None:
                     self.log.info("Found it: %s was created, nothing is created again.", found.name)
                     return found
@@ -106,7 +106,11 @@ class Submitter:
         points.passed(points.CREATE_ANSWERED)
         return record_of(message)
 
-    def _find(self, known: Collection[str]) -> JobRecord | None:
+    def find(self, known: Collection[str]) -> JobRecord | None:
+        """Look for a job whose create was not answered, for ``SEARCH_SECONDS``; None: it was not stored.
+
+        :param known: names of the jobs that were there before.
+        """
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_result(lambda found: found is None),
             wait=tenacity.wait_exponential(multiplier=1, max=10),

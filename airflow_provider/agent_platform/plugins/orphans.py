@@ -12,12 +12,12 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_provider.agent_platform.jobs.identity import LABEL_TI, TaskIdentity, managed_filter
+from airflow_provider.agent_platform.jobs.identity import LABEL_TI, managed_filter
 from airflow_provider.agent_platform.operators.records import state_of
 from airflow_provider.agent_platform.plugins import database
+from airflow_provider.agent_platform.plugins.ended_task import EndedTask
 from airflow_provider.agent_platform.policy.states import JobState, is_live
 from airflow_provider.agent_platform.triggers.ownership import STATES, Part
 from airflow_provider.agent_platform.triggers.poller import ACTIVE_FILTER
@@ -28,47 +28,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-GRACE_SECONDS: Final = 10.0
-"""Seconds in which the task's own trigger or worker cancels the job."""
-
-JOB_TYPES: Final = ("custom_job", "hyperparameter_tuning_job")
+PAUSES: Final = (10.0, 50.0)
+"""Seconds before each look. Until the first the task's own trigger or worker has cancelled the job; the second one
+finds a job that the list did not show yet, or whose create was still under way."""
 
 READ_MASK: Final = ("name", "state", "labels")
-
-
-@dataclass(frozen=True, kw_only=True)
-class EndedTask:
-    """A task instance that was ended, and where its jobs may be.
-
-    :param dag_id: with ``run_id``, ``task_id`` and ``map_index``: which one.
-    :param gcp_conn_id: Airflow connection.
-    :param impersonation_chain: as the operator's.
-    :param project_id: None is the connection's.
-    :param regions: None among them is the connection's.
-    """
-
-    dag_id: str
-    run_id: str
-    task_id: str
-    map_index: int
-    gcp_conn_id: str
-    impersonation_chain: str | tuple[str, ...] | None
-    project_id: str | None
-    regions: tuple[str | None, ...]
-
-    def identity(self, deployment: str) -> TaskIdentity:
-        """Return who its jobs belong to."""
-        return TaskIdentity(
-            dag_id=self.dag_id,
-            run_id=self.run_id,
-            task_id=self.task_id,
-            map_index=self.map_index,
-            deployment=deployment,
-        )
-
-    def __str__(self) -> str:
-        mapped = f" [{self.map_index}]" if self.map_index >= 0 else ""
-        return f"task {self.task_id}{mapped} of DAG {self.dag_id}, run {self.run_id}"
 
 
 class Sweep:
@@ -87,22 +51,29 @@ class Sweep:
         self._sleep = sleep
         self._lock = threading.Lock()
         self._waiting: set[EndedTask] = set()
+        self._collecting = False
 
     def add(self, task: EndedTask) -> threading.Thread | None:
         """Look after a task; answer the thread when one was started for it."""
         with self._lock:
-            first = not self._waiting
             self._waiting.add(task)
-        if not first:
-            return None
-        thread = threading.Thread(target=self._run, name="training-job-orphans", daemon=True)
-        thread.start()
-        return thread
+            if self._collecting:
+                return None
+            thread = threading.Thread(target=self._run, name="training-job-orphans", daemon=True)
+            thread.start()
+            self._collecting = True
+            return thread
 
     def _run(self) -> None:
-        self._sleep(GRACE_SECONDS)
+        first, second = PAUSES
+        self._sleep(first)
         with self._lock:
-            tasks, self._waiting = self._waiting, set()
+            tasks, self._waiting, self._collecting = self._waiting, set(), False
+        self._look_after(tasks)
+        self._sleep(second)
+        self._look_after(tasks)
+
+    def _look_after(self, tasks: set[EndedTask]) -> None:
         try:
             self._look(tasks)
         except Exception:
@@ -110,60 +81,55 @@ class Sweep:
 
 
 def end_orphans(tasks: Iterable[EndedTask], *, hook: Callable[..., Any] | None = None) -> None:
-    """Cancel what still runs for these tasks, if they are still ended.
+    """Cancel what still runs for these tasks, if they are still ended. Never raises for one of them.
 
     :param tasks: those that were ended.
     :param hook: makes a :class:`TrainingJobHook`; injected by tests.
     """
-    from airflow_provider.agent_platform import settings
     from airflow_provider.agent_platform.hooks.training_job import TrainingJobHook
 
     make = hook or TrainingJobHook
-    deployment = settings.current().deployment
     connections: dict[tuple[Any, Any], list[EndedTask]] = defaultdict(list)
     for task in tasks:
-        connections[task.gcp_conn_id, task.impersonation_chain].append(task)
+        connections[task.where.gcp_conn_id, task.where.impersonation_chain].append(task)
     for (conn_id, chain), group in connections.items():
         try:
             with make(conn_id, chain) as opened:
-                _end_in_connection(opened, group, deployment)
+                _end_in_connection(opened, group)
         except Exception as error:
             _could_not(group, error)
 
 
-def _end_in_connection(hook: TrainingJobHook, tasks: list[EndedTask], deployment: str) -> None:
-    places: dict[tuple[str, str], dict[str, EndedTask]] = defaultdict(dict)
+def _end_in_connection(hook: TrainingJobHook, tasks: list[EndedTask]) -> None:
+    places: dict[tuple[str, str, str], dict[str, EndedTask]] = defaultdict(dict)
     for task in tasks:
-        key = task.identity(deployment).key
-        for region in task.regions:
-            try:
-                places[hook.project_id(task.project_id), hook.region(region)][key] = task
-            except Exception as error:
-                _could_not([task], error)
-    for (project_id, region), by_key in places.items():
+        for region in task.where.regions:
+            places[task.where.project_id, region, task.where.job_type][task.where.key] = task
+    for (project_id, region, job_type), by_key in places.items():
         try:
-            for task, name in _live_jobs(hook, project_id, region, by_key):
-                _end(hook, task, name)
+            jobs = hook.list_jobs(
+                job_type=job_type,
+                project_id=project_id,
+                region=region,
+                # One listing for all of them, however many were ended together.
+                filter=f"{managed_filter()} AND {ACTIVE_FILTER}",
+                read_mask=READ_MASK,
+            )
         except Exception as error:
             _could_not(by_key.values(), error)
+        else:
+            _end_listed(hook, jobs, by_key)
 
 
-def _live_jobs(
-    hook: TrainingJobHook, project_id: str, region: str, by_key: Mapping[str, EndedTask]
-) -> list[tuple[EndedTask, str]]:
-    return [
-        (by_key[job.labels[LABEL_TI]], job.name)
-        for job_type in JOB_TYPES
-        for job in hook.list_jobs(
-            job_type=job_type,
-            project_id=project_id,
-            region=region,
-            # One listing for all of them, however many were ended together.
-            filter=f"{managed_filter()} AND {ACTIVE_FILTER}",
-            read_mask=READ_MASK,
-        )
-        if job.labels.get(LABEL_TI) in by_key and _runs(job)
-    ]
+def _end_listed(hook: TrainingJobHook, jobs: Iterable[Any], by_key: Mapping[str, EndedTask]) -> None:
+    for job in jobs:
+        task = by_key.get(job.labels.get(LABEL_TI))
+        if task is None or not _runs(job):
+            continue
+        try:
+            _end(hook, task, job.name)
+        except Exception as error:
+            _could_not([task], error)
 
 
 def _end(hook: TrainingJobHook, task: EndedTask, name: str) -> None:
@@ -176,7 +142,10 @@ def _end(hook: TrainingJobHook, task: EndedTask, name: str) -> None:
         return
     text = f"{name} still ran after its task had ended ({state if exists else 'deleted'}): cancelled it."
     log.warning("%s: %s", task, text)
-    database.leave_trace(task, text)
+    try:
+        database.leave_trace(task, text)
+    except Exception as error:  # a busy database is no reason to tell of a cancel that failed
+        log.warning("The audit log could not be written: %s", brief(error))
 
 
 def _runs(job: Any) -> bool:
@@ -185,10 +154,11 @@ def _runs(job: Any) -> bool:
 
 
 def _could_not(tasks: Iterable[EndedTask], error: Exception) -> None:
-    for task in tasks:
-        log.warning(
-            "%s was ended by a user. Whether its job ended too could not be told here: %s. Its trigger or worker cancels "
-            "it; this look is a second chance, with the identity of the api-server where the connection names none.",
-            task,
-            brief(error),
-        )
+    first, *others = tasks
+    log.warning(
+        "%s%s ended by a user. Whether the job ended too could not be told here: %s. The task's own trigger or worker "
+        "cancels it; this look is a second chance, with the identity of the api-server where the connection names none.",
+        first,
+        f" and {len(others)} more were" if others else " was",
+        brief(error),
+    )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
+from airflow_provider.agent_platform.jobs.whereabouts import Whereabouts
 from airflow_provider.agent_platform.triggers.supervisor import TaskState
 
 OWNER_XCOM_KEY: Final = "training_job_owner"
@@ -22,17 +23,29 @@ LIVE_XCOM_KEY: Final = "training_job"
 """XCom key of the live state. Renaming it breaks pages and tasks that read it."""
 
 
-def owner_value(*, try_number: int, job_name: str) -> dict[str, Any]:
-    """Answer what the operator pushes under ``OWNER_XCOM_KEY`` before each deferral."""
-    return {"try": try_number, "job": job_name}
+def owner_value(*, try_number: int, job_name: str, where: Whereabouts | None = None) -> dict[str, Any]:
+    """Answer what the operator pushes under ``OWNER_XCOM_KEY`` when a try starts, and before each deferral.
+
+    :param try_number: the try.
+    :param job_name: its job; "" while it has none.
+    :param where: where its jobs are, for those who look from outside.
+    """
+    value: dict[str, Any] = {"try": try_number, "job": job_name}
+    return value if where is None else {**value, "where": where.to_dict()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Owner:
-    """The try that owns a job, as read from XCom."""
+    """The try that owns a job, as read from XCom.
+
+    :param try_number: the try.
+    :param job_name: "" while it has none.
+    :param where: None: not told.
+    """
 
     try_number: int
     job_name: str
+    where: Whereabouts | None = None
 
     @classmethod
     def parse(cls, value: Any) -> Owner | None:
@@ -46,7 +59,7 @@ class Owner:
             return None
         try_number, job_name = value.get("try"), value.get("job")
         if isinstance(try_number, int) and isinstance(job_name, str):
-            return cls(try_number=try_number, job_name=job_name)
+            return cls(try_number=try_number, job_name=job_name, where=Whereabouts.parse(value.get("where")))
         return None
 
 
@@ -133,7 +146,7 @@ def _at_work(
         return Verdict.KEEP, "the task is still deferred: its trigger moved to another triggerer"
     if not last:
         return Verdict.ASK_AGAIN, f"a try is at work (state {task.state})"
-    if owner is not None and owner.try_number > try_number and owner.job_name != job_name:
+    if owner is not None and owner.try_number > try_number and owner.job_name not in ("", job_name):
         # The newer try has its own job: nobody waits for this one any more.
         return Verdict.CANCEL, f"try {owner.try_number} has a job of its own"
     if ours:
