@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from airflow_provider.agent_platform.hooks.credentials import chain_of
 from airflow_provider.agent_platform.jobs.console import JobName
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class PollKey:
     ) -> PollKey:
         """Answer the key of a job's resource name.
 
-        :raises ValueError: it is no name of a custom job or hyperparameter tuning job.
+        :raises ValueError: it is no name of a custom job or hyperparameter tuning job, or no chain.
         """
         name = JobName.parse(job_name)
         return cls(
@@ -49,10 +50,11 @@ class PollKey:
 
 
 def chain_key(chain: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    """Answer an impersonation chain in a form that can be compared."""
-    if not chain:
-        return None
-    return (chain,) if isinstance(chain, str) else tuple(chain)
+    """Answer an impersonation chain in a form that can be compared, read as a worker reads it.
+
+    ``None`` is the connection's own chain, ``()`` is none at all.
+    """
+    return None if chain is None else tuple(chain_of(chain))
 
 
 class JobReader(Protocol):
@@ -151,5 +153,5 @@ def _make_hook(key: PollKey) -> TrainingJobHook:
     from airflow_provider.agent_platform.hooks.training_job import TrainingJobHook
 
     api_retry.is_transient(TimeoutError())  # what judging an error imports is imported here too
-    chain = list(key.impersonation_chain) if key.impersonation_chain else None
+    chain = None if key.impersonation_chain is None else list(key.impersonation_chain)
     return TrainingJobHook(gcp_conn_id=key.gcp_conn_id, impersonation_chain=chain)
