@@ -118,7 +118,9 @@ async def _settle(ti: Any, job_name: str, try_number: int) -> tuple[Verdict, str
     asking = tenacity.AsyncRetrying(
         # An error may be a database that is busy for a moment; it is asked again as long as an open question
         # is.
-        retry=tenacity.retry_if_exception(lambda error: not isinstance(error, supervisor.NoSupervisorError))
+        retry=tenacity.retry_if_exception(
+            lambda error: trouble.repeatable(error, supervisor.NoSupervisorError)
+        )
         | tenacity.retry_if_result(lambda answer: answer[0] is Verdict.ASK_AGAIN),
         wait=tenacity.wait_fixed(ASK_EVERY),
         stop=lambda state: loop.time() >= end,
@@ -133,7 +135,7 @@ async def _cancel(poller: Poller, job_name: str, why: str) -> bool:
     loop = asyncio.get_running_loop()
     end = loop.time() + CANCEL_FOR
     trying = tenacity.AsyncRetrying(
-        retry=tenacity.retry_if_not_exception_type(JobGoneError),
+        retry=tenacity.retry_if_exception(lambda error: trouble.repeatable(error, JobGoneError)),
         wait=tenacity.wait_exponential_jitter(initial=1, max=20, jitter=1),
         stop=lambda state: loop.time() >= end,
         sleep=asyncio.sleep,

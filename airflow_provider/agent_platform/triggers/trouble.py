@@ -67,6 +67,16 @@ def judge(error: BaseException) -> tuple[Trouble, int | None]:
     return Trouble.UNKNOWN, code or None
 
 
+def repeatable(error: BaseException, *never: type[Exception]) -> bool:
+    """Answer whether what failed so may be tried again: a predicate for tenacity, which catches everything.
+
+    A cancel, Ctrl-C and the end of the process are no failures: they must come through at once.
+
+    :param never: errors that no repeat mends.
+    """
+    return isinstance(error, Exception) and not isinstance(error, never)
+
+
 def is_gone(error: BaseException) -> bool:
     """Answer whether a Get says that this one job does not exist."""
     from airflow_provider.agent_platform.hooks import api_retry

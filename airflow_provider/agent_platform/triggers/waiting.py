@@ -135,7 +135,9 @@ class _Wait:
             return until is not None and self._now() >= until
 
         reading = tenacity.Retrying(
-            retry=tenacity.retry_if_not_exception_type((JobGoneError, PollRefusedError)),
+            retry=tenacity.retry_if_exception(
+                lambda error: trouble.repeatable(error, JobGoneError, PollRefusedError)
+            ),
             wait=tenacity.wait_exponential_jitter(initial=2, max=60, jitter=2),
             stop=over,
             sleep=lambda seconds: self._sleep(self._at_most(seconds, until)),
