@@ -392,6 +392,28 @@ def test_a_live_xcom_that_cannot_be_written_disturbs_nothing(monkeypatch: Any) -
     assert run(scenario()).state == JobState.SUCCEEDED
 
 
+@pytest.mark.parametrize("clock", [{"execution_deadline": iso(50_000)}, {"run_timeout": 50_000}], ids=str)
+def test_a_clock_that_is_set_or_a_laptop_that_slept_makes_a_deadline_minutes_late_and_no_more(
+    clock: dict[str, Any],
+) -> None:
+    service = FakeService()
+    jumped = [0.0]
+
+    async def scenario() -> tuple[TrainingJobEvent, float]:
+        service.put(1, JobState.RUNNING)
+        one = trigger(service, **clock)
+        one.now = lambda: now().add(seconds=jumped[0])
+        task = asyncio.create_task(event_of(one))
+        await asyncio.sleep(60)
+        jumped[0] = 60_000
+        begun = asyncio.get_running_loop().time()
+        return await task, asyncio.get_running_loop().time() - begun
+
+    event, late = run(scenario())
+    assert event.type == next(iter(clock)).replace("deadline", "timeout")
+    assert late < 310
+
+
 def test_without_a_channel_to_airflow_as_in_dag_test_the_wait_works() -> None:
     service = FakeService()
 

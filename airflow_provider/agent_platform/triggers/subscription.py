@@ -99,11 +99,14 @@ class Subscription:
         self._future: asyncio.Future[None] | None = None
         self.interval = interval
 
-    async def next(self, *, until: pendulum.DateTime | None, now: pendulum.DateTime) -> JobView | None:
+    async def next(
+        self, *, until: pendulum.DateTime | None, now: pendulum.DateTime, longest: float = float("inf")
+    ) -> JobView | None:
         """Wait for the next change of the job; the first reading is one.
 
         :param until: answer ``None`` then, if nothing changed before.
         :param now: the time, by the clock that ``until`` was made with.
+        :param longest: with ``until``: seconds after which ``None`` is answered too, by the event loop's clock.
         :raises JobGoneError: the job does not exist.
         :raises PollRefusedError: the service refused to tell for the bounded time.
         """
@@ -117,7 +120,9 @@ class Subscription:
             self._future = loop.create_future()
             timer = None
             if until is not None:
-                timer = loop.call_later(max(0.0, (until - now).total_seconds()), self.wake)
+                # Not until - now: pendulum takes as long for that as for all the rest here.
+                left = max(0.0, until.timestamp() - now.timestamp())
+                timer = loop.call_later(min(left, longest), self.wake)
             try:
                 await self._future
             finally:

@@ -37,6 +37,9 @@ USER_ACTION_MESSAGE: Final = "__airflow_user_action__"
 """Airflow 3.3 cancels the trigger of a killed task with this message (``_USER_ACTION_CANCEL_MSG`` of its
 triggerer), and of one that moved to another triggerer too."""
 
+LONGEST_SECONDS: Final = 300.0
+"""The longest single wait. Deadlines are times of day, but a timer counts by a clock that stands still while a
+laptop sleeps and that nobody corrects: so the time of day is looked at this often."""
 
 _OTHER_VERSION: Final = (
     "This trigger was stored in format {0!r}; this version of airflow-provider-agent-platform reads format {1}. "
@@ -198,8 +201,12 @@ class TrainingJobTrigger(BaseTrigger):
     async def _next(
         self, subscription: Subscription, watch: JobWatch, until: pendulum.DateTime | None
     ) -> None:
+        view = None
         try:
-            view = await subscription.next(until=until, now=self.now())
+            while view is None:
+                view = await subscription.next(until=until, now=self.now(), longest=LONGEST_SECONDS)
+                if until is None or self.now() >= until:
+                    break
         except JobGoneError as error:
             watch.gone(str(error))
         except PollRefusedError as error:
