@@ -23,6 +23,13 @@ def test_calls_within_the_budget_wait_for_nothing_and_the_next_one_for_the_oldes
     assert budget.take(21) == 49
 
 
+def test_calls_that_belong_together_wait_for_the_last_of_their_slots() -> None:
+    budget = CallBudget(3, 60)
+    assert budget.take(0, 2) == 0
+    assert budget.take(10, 2) == 50
+    assert budget.take(10, 2) == 60
+
+
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.floats(0, 40), min_size=1, max_size=60), st.integers(1, 5))
 def test_no_window_ever_holds_more_calls_than_the_budget(gaps: list[float], calls: int) -> None:

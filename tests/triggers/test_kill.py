@@ -12,6 +12,7 @@ import pytest
 
 from airflow_provider.agent_platform.policy.states import JobState
 from airflow_provider.agent_platform.triggers import kill, supervisor
+from airflow_provider.agent_platform.triggers.reader import PollKey
 from airflow_provider.agent_platform.triggers.training_job import USER_ACTION_MESSAGE, TrainingJobTrigger
 from tests.triggers.fake_airflow import GONE, FakeAirflow, TaskInstance
 from tests.triggers.fake_service import FakeService, api_error, job_name
@@ -260,6 +261,40 @@ def test_a_cancel_whose_answer_was_lost_is_not_sent_again(service: FakeService, 
     service.cancel = lost  # type: ignore[method-assign]
     run(cancelled(waiting(service, airflow)))
     assert service.calls["cancel"] == 1
+
+
+def test_a_crowd_of_kills_cancels_nothing_that_was_cancelled_while_it_waited_for_its_turn(
+    service: FakeService, monkeypatch: Any
+) -> None:
+    airflow = FakeAirflow(monkeypatch, "failed")
+    jobs = 400  # more than calls may be made in a minute
+
+    async def scenario() -> set[str]:
+        names = [service.put(number, JobState.RUNNING) for number in range(jobs)]
+        kills = [
+            kill.start(
+                ti=airflow.ti,
+                key=PollKey.of(name, gcp_conn_id="c"),
+                job_name=name,
+                try_number=1,
+                reader_factory=service.reader,
+            )
+            for name in names
+        ]
+        await asyncio.sleep(10)
+        by_others = {name for name in names if name not in service.cancelled}
+        for name in by_others:
+            service.put(name.rsplit("/", 1)[-1], JobState.CANCELLING)
+        results = await asyncio.gather(*kills)
+        assert sum(results) == jobs - len(by_others)
+        return by_others
+
+    by_others = run(scenario())
+    assert 0 < len(by_others) < jobs
+    assert len(service.cancelled) == len(set(service.cancelled)) == jobs - len(by_others)
+    assert by_others.isdisjoint(service.cancelled)
+    for index, moment in enumerate(service.times):
+        assert sum(1 for other in service.times[index : index + 350] if other < moment + 60.0) <= 300
 
 
 def test_when_airflow_cannot_be_asked_the_job_is_left(service: FakeService, monkeypatch: Any) -> None:

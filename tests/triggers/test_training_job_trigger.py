@@ -458,3 +458,32 @@ def test_a_thousand_deadlines_in_one_second_are_all_kept_within_the_bound() -> N
     assert {(event.type, event.state) for event in run(scenario())} == {("queue_timeout", JobState.CANCELLED)}
     assert len(service.cancelled) == len(set(service.cancelled)) == 1000
     assert service.calls["get"] < 300  # not one for each
+
+
+def test_a_deadline_does_not_cancel_a_job_that_was_cancelled_or_ended_while_the_cancel_waited_its_turn() -> (
+    None
+):
+    service = FakeService()
+    jobs, late = 700, range(600, 700)  # 300 cancels may be sent in a minute
+
+    async def scenario() -> list[TrainingJobEvent]:
+        for number in range(jobs):
+            service.put(number, JobState.RUNNING)
+        waits = [
+            asyncio.create_task(event_of(trigger(service, number, execution_deadline=iso(600))))
+            for number in range(jobs)
+        ]
+        await asyncio.sleep(620)
+        assert not any(job_name(number) in service.cancelled for number in late)
+        for number in late:
+            service.put(number, JobState.SUCCEEDED if number % 2 else JobState.CANCELLING)
+        await asyncio.sleep(200)
+        for number in late:
+            if not number % 2:
+                service.put(number, JobState.CANCELLED, error=(1, ""))
+        return list(await asyncio.gather(*waits))
+
+    events = run(scenario())
+    assert {(events[n].type, events[n].state) for n in late} == {("ended", 4), ("execution_timeout", 7)}
+    assert {job_name(number) for number in late}.isdisjoint(service.cancelled)
+    assert len(service.cancelled) == 600

@@ -35,17 +35,18 @@ class CallBudget:
         self._window = window
         self._taken: deque[float] = deque()
 
-    def take(self, now: float) -> float:
-        """Reserve the next slot; answer how many seconds from ``now`` on it is.
+    def take(self, now: float, calls: int = 1) -> float:
+        """Reserve the next slots; answer how many seconds from ``now`` on the last of them is.
 
         :param now: seconds of a monotonic clock.
+        :param calls: how many calls are made then.
         """
         while self._taken and self._taken[0] <= now - self._window:
             self._taken.popleft()
-        if len(self._taken) < self._calls:
-            self._taken.append(now)
-            return 0.0
-        # Slots are given out in order, so the window before a slot starts `calls` reservations earlier.
-        slot = max(now, self._taken[-self._calls] + self._window)
-        self._taken.append(slot)
+        slot = now
+        for _ in range(calls):
+            if len(self._taken) >= self._calls:
+                # Slots are given out in order, so the window before a slot starts `calls` reservations earlier.
+                slot = max(now, self._taken[-self._calls] + self._window)
+            self._taken.append(slot)
         return slot - now

@@ -65,35 +65,49 @@ class Calls:
             self._polling,
         )
 
-    async def get(self, name: str, *, urgent: bool = False) -> Any:
-        """Read one job."""
+    async def get(self, name: str, *, urgent: bool = False, reserved: bool = False) -> Any:
+        """Read one job.
+
+        :param reserved: its slot was taken by ``reserve``.
+        """
+        budget = self._urgent if urgent else self._polling
         return await self._repeated(
-            lambda: self._reader.get(name, timeout=CALL_SECONDS), self._urgent if urgent else self._polling
+            lambda: self._reader.get(name, timeout=CALL_SECONDS), budget, reserved=reserved
         )
 
     async def cancel(self, name: str) -> None:
-        """Cancel one job. Never repeated here."""
-        await self._once(lambda: self._reader.cancel(name, timeout=CALL_SECONDS), self._urgent)
+        """Cancel one job, in a slot taken by ``reserve``. Never repeated here."""
+        await self._once(lambda: self._reader.cancel(name, timeout=CALL_SECONDS), None)
+
+    async def reserve(self, calls: int) -> None:
+        """Wait until so many urgent calls may be made, one right after the other."""
+        await self._slot(self._urgent, calls)
 
     async def close(self) -> None:
         """Give the connection back."""
         await asyncio.wait_for(self._reader.close(), CALL_SECONDS)
 
-    async def _repeated(self, call: Callable[[], Awaitable[T]], budget: CallBudget) -> T:
+    async def _repeated(
+        self, call: Callable[[], Awaitable[T]], budget: CallBudget, *, reserved: bool = False
+    ) -> T:
         # One lost page of a hundred must not spoil a whole poll. Tried without tenacity first: it costs more
         # than a page does.
         try:
-            return await self._once(call, budget)
+            return await self._once(call, None if reserved else budget)
         except Exception as error:
             if not self.patient or not _is_transient(error):
                 raise
         await asyncio.sleep(QUICK_SECONDS)
         return await self._quick(self._once, call, budget)
 
-    async def _once(self, call: Callable[[], Awaitable[T]], budget: CallBudget) -> T:
-        pause = budget.take(self._loop.time())
+    async def _slot(self, budget: CallBudget, calls: int = 1) -> None:
+        pause = budget.take(self._loop.time(), calls)
         if pause > 0:
             await asyncio.sleep(pause)
+
+    async def _once(self, call: Callable[[], Awaitable[T]], budget: CallBudget | None) -> T:
+        if budget is not None:
+            await self._slot(budget)
         metrics.incr(metrics.POLL_CALLS, tags=self._tags)
         try:
             answer = await asyncio.wait_for(call(), CALL_SECONDS + 5.0)

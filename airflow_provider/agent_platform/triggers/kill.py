@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import tenacity
 
-from airflow_provider.agent_platform.policy import states
 from airflow_provider.agent_platform.triggers import ownership, supervisor, trouble
 from airflow_provider.agent_platform.triggers.ownership import OWNER_XCOM_KEY, Owner, Verdict, verdict
 from airflow_provider.agent_platform.triggers.poller import Poller
@@ -145,13 +144,13 @@ async def _cancel(poller: Poller, job_name: str, why: str) -> bool:
     async def once() -> bool:
         # Read before each cancel: one whose answer was lost is not sent again, and nobody's cancel is
         # doubled.
-        view = await poller.read(job_name)
-        if view.ended or view.state == states.JobState.CANCELLING:
-            log.info("%s: %s; the job is %s already", job_name, why, short_state(view.state))
-            return False
-        await poller.cancel(job_name)
-        log.info("%s: %s; the job was %s and is being cancelled", job_name, why, short_state(view.state))
-        return True
+        sent, view = await poller.cancel(job_name, read=True)
+        state = short_state(view.state) if view is not None else "not read"
+        if sent:
+            log.info("%s: %s; the job was %s and is being cancelled", job_name, why, state)
+        else:
+            log.info("%s: %s; the job is %s already", job_name, why, state)
+        return sent
 
     sent: bool = await trying(once)
     return sent

@@ -207,9 +207,24 @@ class Poller:
                 break
         return newest
 
-    async def cancel(self, name: str) -> None:
-        """Send one cancel. Not repeated here."""
+    async def cancel(self, name: str, *, read: bool = False) -> tuple[bool, JobView | None]:
+        """Send one cancel, unless the job is being cancelled or has ended by the time it may be sent. Not
+        repeated here.
+
+        :param read: read the job right before; else what the loop knows of it counts.
+        :return: whether it was sent, and the last reading.
+        :raises JobGoneError: it does not exist.
+        """
+        # First the slots: in a crowd they are minutes away, and the job goes on meanwhile.
+        await self._calls.reserve(2 if read else 1)
+        if read:
+            view: JobView | None = await self._got(name, reserved=True)
+        else:
+            view = self._entries[name].view if name in self._entries else None
+        if view is not None and (view.ended or view.state == states.JobState.CANCELLING):
+            return False, view
         await self._calls.cancel(name)
+        return True, view
 
     # --- the loop ------------------------------------------------------------------------------
 
@@ -320,10 +335,10 @@ class Poller:
 
     # --- reading -------------------------------------------------------------------------------
 
-    async def _got(self, name: str) -> JobView:
+    async def _got(self, name: str, *, reserved: bool = False) -> JobView:
         for miss in range(MISSES):
             try:
-                raw = await self._calls.get(name, urgent=True)
+                raw = await self._calls.get(name, urgent=True, reserved=reserved and miss == 0)
             except Exception as error:
                 if not is_gone(error):
                     raise

@@ -232,14 +232,17 @@ class TrainingJobTrigger(BaseTrigger):
 
     async def _cancel(self, poller: Poller, watch: JobWatch) -> None:
         try:
-            await poller.cancel(self.job_name)
+            sent, view = await poller.cancel(self.job_name)
         except Exception as error:
             watch.cancel_failed(trouble.brief(error), self.now())
             # The answer may have been lost after the cancel took effect: then it is not sent again.
             await self._read(poller, watch)
         else:
-            watch.cancel_sent()
-            poller.nudge()
+            if sent:
+                watch.cancel_sent()
+                poller.nudge()
+            elif view is not None:
+                self._take(view, watch)
 
     def _killed_by_user(self, error: asyncio.CancelledError) -> bool:
         timeout: datetime.datetime | None = getattr(self, "timeout_after", None)
