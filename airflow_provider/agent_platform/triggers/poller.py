@@ -5,7 +5,7 @@ are ``List`` of the jobs that have not ended, a hundred a page and few fields; `
 and for those that left the list. The loop fails nobody because a read failed; what it does about failed reads
 is in :mod:`.trouble`.
 
-Who shares a loop: :mod:`.poller_registry`. When the next poll is: :mod:`.pace`. How many calls:
+Its lists: :mod:`.lists`. Who shares a loop: :mod:`.poller_registry`. When the next poll is: :mod:`.pace`. How many calls:
 :mod:`.call_budget`.
 """
 
@@ -23,30 +23,20 @@ from typing import Final
 import tenacity
 
 from airflow_provider.agent_platform.policy import states
-from airflow_provider.agent_platform.triggers import metrics, pace
+from airflow_provider.agent_platform.triggers import lists, metrics, pace
 from airflow_provider.agent_platform.triggers.call_budget import CallBudget
 from airflow_provider.agent_platform.triggers.calls import CALL_SECONDS, Calls
-from airflow_provider.agent_platform.triggers.reader import PAGE_SIZE, JobReader, PollKey
+from airflow_provider.agent_platform.triggers.lists import ACTIVE_FILTER
+from airflow_provider.agent_platform.triggers.reader import JobReader, PollKey
 from airflow_provider.agent_platform.triggers.subscription import Entry, JobGoneError, Subscription
 from airflow_provider.agent_platform.triggers.trouble import (
     Outage,
     PollRefusedError,
     is_gone,
 )
-from airflow_provider.agent_platform.triggers.view import END_FIELDS, VIEW_FIELDS, JobView
+from airflow_provider.agent_platform.triggers.view import JobView
 
 log = logging.getLogger(__name__)
-
-ACTIVE_FILTER: Final = " AND ".join(
-    f'state!="{states.state_name(end)}"'
-    for end in (
-        states.JobState.SUCCEEDED,
-        states.JobState.FAILED,
-        states.JobState.CANCELLED,
-        states.JobState.EXPIRED,
-    )
-)
-"""All but the ends, not a list of the live states: a state that is new to us is then still shown."""
 
 GET_AT_MOST: Final = 3
 """Up to so many waiters are read one by one: a list page costs as much as one call, but shows all other jobs
@@ -65,15 +55,8 @@ MISSES: Final = 2
 """A job counts as gone when so many reads in a row do not find it: one answer may come from a replica that
 lags."""
 
-FIND_PAGES: Final = 20
-"""At most so many pages are searched for the newest job with some labels; the service answers newest
-first."""
-
 FRESH_PAGES: Final = 5
 """Young jobs get extra polls only while a whole list costs no more than so many calls."""
-
-WAKES_AT_ONCE: Final = 20
-"""After so many the event loop gets its turn: what the woken do must not add up to a block of 50 ms."""
 
 
 class Poller:
@@ -107,8 +90,6 @@ class Poller:
         self._task: asyncio.Task[None] | None = None
         self._outage = Outage(f"{key.job_type}s in {key.project}/{key.region}", log)
         self._holds = 0
-        self._round = 0
-        self._pages = 1
         self._due = 0.0
         self._whole_due = 0.0
         self._polled_at = float("-inf")
@@ -116,8 +97,7 @@ class Poller:
         self._changed_at = self._loop.time()
         self._tags = {"kind": key.job_type, "region": key.region}
         self._calls = Calls(reader, polling=budget, urgent=urgent, tags=self._tags)
-        self._listing = asyncio.Lock()
-        self._wave: asyncio.Task[int] | None = None
+        self._list = lists.ActiveList(self._calls, self._entries, self._publish)
         self._reading = 0
         self._for_ever = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(Exception),
@@ -186,7 +166,7 @@ class Poller:
             # The deadlines of many mapped tasks end in the same second: they share a list that begins after
             # it.
             if self._reading > BULK_FROM and name in self._entries:
-                view = await self._listed(name)
+                view = await self._list.shown(name)
                 if view is not None:
                     return view
             return await self._got(name)
@@ -195,17 +175,7 @@ class Poller:
 
     async def newest(self, filter: str) -> JobView | None:
         """Find the newest job that a List filter lets through; ``None`` if there is none."""
-        newest: JobView | None = None
-        token = ""
-        for _ in range(FIND_PAGES):
-            items, token = await self._calls.page(filter, VIEW_FIELDS, token)
-            for raw in items:
-                view = JobView.of(raw)
-                if newest is None or _age(view) > _age(newest):
-                    newest = view
-            if not token:
-                break
-        return newest
+        return await lists.find_newest(self._calls, filter)
 
     async def cancel(self, name: str, *, read: bool = False) -> tuple[bool, JobView | None]:
         """Send one cancel, unless the job is being cancelled or has ended by the time it may be sent. Not
@@ -306,7 +276,7 @@ class Poller:
 
     def _pause(self, begun: float) -> float:
         youngest = float("inf")
-        if self._pages <= FRESH_PAGES and begun - self._joined_at < pace.FRESH_SECONDS:
+        if self._list.pages <= FRESH_PAGES and begun - self._joined_at < pace.FRESH_SECONDS:
             joined = [e.joined for e in self._entries.values() if e.state != states.JobState.RUNNING]
             youngest = begun - max(joined, default=float("-inf"))
         return pace.seconds_to_next(
@@ -320,7 +290,7 @@ class Poller:
     async def _poll(self, begun: float) -> bool:
         """Read what is due; answer whether that was everything."""
         # Few waiters beside many jobs of other people: their list would cost more calls than they do.
-        if len(self._entries) <= max(GET_AT_MOST, self._pages - 1):
+        if len(self._entries) <= max(GET_AT_MOST, self._list.pages - 1):
             await self._read_each([entry for entry in self._entries.values() if not entry.settled])
             return True
         if begun < self._whole_due:
@@ -328,8 +298,7 @@ class Poller:
             if len(new) <= GET_AT_MOST:
                 await self._read_each(new)
                 return False
-        async with self._listing:
-            current = await self._list_active()
+        current = await self._list.read()
         await self._read_missing([e for e in self._entries.values() if e.mark < current and not e.settled])
         return True
 
@@ -352,77 +321,12 @@ class Poller:
             return view
         raise JobGoneError(f"{name} does not exist (any more)")
 
-    async def _listed(self, name: str) -> JobView | None:
-        if self._wave is None:
-            self._wave = contextvars.Context().run(self._loop.create_task, self._list_wave())
-        current = await asyncio.shield(self._wave)
-        entry = self._entries.get(name)
-        return entry.view if entry is not None and entry.mark >= current else None
-
-    async def _list_wave(self) -> int:
-        await asyncio.sleep(pace.JOIN_SECONDS)
-        async with self._listing:
-            self._wave = None  # who comes from now on needs a list that begins later
-            return await self._list_active()
-
-    async def _list_active(self) -> int:
-        """Read all pages of jobs that have not ended; answer the mark that those listed have now."""
-        self._round += 1
-        entries, current = self._entries, self._round
-        token, pages = "", 0
-        while True:
-            items, token = await self._calls.page(ACTIVE_FILTER, VIEW_FIELDS, token)
-            pages += 1
-            changed = []
-            # Runs once for each waiting job and poll: one name, one look-up, one comparison.
-            for raw in items:
-                entry = entries.get(raw.name)
-                if entry is not None:
-                    entry.mark = current
-                    if raw.state != entry.state:
-                        changed.append((entry, raw))
-            for number, (entry, raw) in enumerate(changed, start=1):
-                if number % WAKES_AT_ONCE == 0:
-                    await asyncio.sleep(0)
-                if states.is_end(raw.state) or states.is_end(entry.state):
-                    entry.mark = 0  # ended, or a list that lags behind its end: Get knows, and has the error
-                else:
-                    self._publish(entry, JobView.of(raw))
-            if not token:
-                break
-        self._pages = pages
-        return current
-
     async def _read_missing(self, missing: list[Entry]) -> None:
         if len(missing) >= BULK_FROM:
-            missing = await self._list_ended(missing)
+            missing = await lists.find_ended(self._calls, missing, self._publish)
         if len(missing) > GETS_PER_POLL:
             self._wake_at(self._loop.time() + pace.LEAST_SECONDS)
         await self._read_each(missing[:GETS_PER_POLL])
-
-    async def _list_ended(self, missing: Sequence[Entry]) -> list[Entry]:
-        """Find many ended jobs with few calls; answer those that are still missing."""
-        created = [
-            e.view.create_time for e in missing if e.view is not None and e.view.create_time is not None
-        ]
-        if len(created) < len(missing):
-            return list(missing)
-        oldest = min(created).subtract(seconds=1).in_timezone("UTC").format("YYYY-MM-DDTHH:mm:ss[Z]")
-        ended = " OR ".join(f'state="{states.state_name(end)}"' for end in sorted(states.ENDS)[:3])
-        wanted = {entry.name: entry for entry in missing}
-        token = ""
-        # More pages than this would cost as much as reading them one by one.
-        for _ in range(max(1, len(missing) // 10)):
-            items, token = await self._calls.page(f'create_time>="{oldest}" AND ({ended})', END_FIELDS, token)
-            for number, raw in enumerate(items, start=1):
-                if number % WAKES_AT_ONCE == 0:
-                    await asyncio.sleep(0)
-                entry = wanted.pop(raw.name, None)
-                if entry is not None:
-                    self._publish(entry, JobView.of(raw))
-            if not wanted or not token:
-                break
-        return list(wanted.values())
 
     async def _read_each(self, entries: Sequence[Entry]) -> None:
         errors: list[Exception] = []
@@ -466,12 +370,8 @@ class Poller:
         for number, entry in enumerate(list(self._entries.values()), start=1):
             if not entry.settled:
                 entry.fail(error)
-            if number % WAKES_AT_ONCE == 0:
+            if number % lists.WAKES_AT_ONCE == 0:
                 await asyncio.sleep(0)
 
 
-def _age(view: JobView) -> tuple[float, str]:
-    return (view.create_time.timestamp() if view.create_time is not None else 0.0, view.name)
-
-
-__all__ = ["ACTIVE_FILTER", "PAGE_SIZE", "Poller"]
+__all__ = ["ACTIVE_FILTER", "Poller"]
