@@ -299,7 +299,14 @@ class Poller:
                 await self._read_each(new)
                 return False
         current = await self._list.read()
-        await self._read_missing([e for e in self._entries.values() if e.mark < current and not e.settled])
+        missing = []
+        for entry in self._entries.values():
+            if entry.mark < current:
+                if not entry.settled:
+                    missing.append(entry)
+            elif entry.misses or entry.outage is not None:
+                entry.seen()
+        await self._read_missing(missing)
         return True
 
     # --- reading -------------------------------------------------------------------------------
@@ -351,8 +358,6 @@ class Poller:
                 entry.misses += 1
                 if entry.misses >= MISSES:
                     entry.fail(JobGoneError(f"{entry.name} does not exist (any more)"))
-                else:
-                    self._wake_at(self._loop.time() + pace.LEAST_SECONDS)
                 return
             # A refusal of this one job, while others can be read, ends the wait for this one alone.
             entry.outage = entry.outage or Outage(entry.name, None)

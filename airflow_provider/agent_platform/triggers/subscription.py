@@ -61,7 +61,7 @@ class Entry:
     def publish(self, view: JobView) -> bool:
         """Take a reading; wake the waiters if it says something new."""
         before = self.view
-        self.misses, self.outage = 0, None
+        self.seen()
         if (
             before is not None
             and before.state == view.state
@@ -72,6 +72,10 @@ class Entry:
         self.view, self.state = view, view.state
         self._wake()
         return True
+
+    def seen(self) -> None:
+        """The job is there and can be read: failed reads before this one count no more."""
+        self.misses, self.outage = 0, None
 
     def fail(self, error: Exception) -> None:
         """End the wait of all waiters of this job."""

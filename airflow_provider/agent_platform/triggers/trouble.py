@@ -17,6 +17,10 @@ REFUSED_FOR: Final = 300.0
 """Seconds a 403, or a 404 of the project or region, must last. Shorter ones are seen while permissions
 spread."""
 
+GIVE_UP_ANSWERS: Final = 3
+"""So many answers of one class in a row at least, however long that takes: a job that is read once an hour must not
+be given up on for two."""
+
 UNKNOWN_FOR: Final = 3600.0
 """Seconds after which an error that is neither transient nor a refusal is given up on."""
 
@@ -38,6 +42,10 @@ class Trouble(Enum):
     TRANSIENT = "transient"
     REFUSED = "refused"
     UNKNOWN = "unknown"
+
+
+BOUNDS: Final = {Trouble.REFUSED: REFUSED_FOR, Trouble.UNKNOWN: UNKNOWN_FOR}
+"""Seconds after which a class of failed reads is given up on; never, if it is not here."""
 
 
 class PollRefusedError(Exception):
@@ -98,18 +106,20 @@ class Outage:
         somebody else says it.
     """
 
-    __slots__ = ("_log", "_since", "_where", "failures")
+    __slots__ = ("_answers", "_kind", "_log", "_since", "_where", "failures")
 
     def __init__(self, where: str, log: Any) -> None:
         self._where = where
         self._log = log
-        self._since: dict[Trouble, float] = {}
+        self._kind: Trouble | None = None
+        self._since = 0.0
+        self._answers = 0
         self.failures = 0
 
     @property
     def active(self) -> bool:
         """Whether the last read failed."""
-        return bool(self._since)
+        return self.failures > 0
 
     def failed(self, error: BaseException, now: float) -> PollRefusedError | None:
         """Take a failed read; answer the error to give up with when the bound has passed.
@@ -118,7 +128,7 @@ class Outage:
         """
         kind, code = judge(error)
         self.failures += 1
-        if not self._since and self._log is not None:
+        if self.failures == 1 and self._log is not None:
             self._log.warning(
                 "Reading %s fails: %s. No task fails because of that; reading goes on, the next line comes "
                 "when it works again.",
@@ -127,25 +137,24 @@ class Outage:
                 exc_info=error if kind is Trouble.UNKNOWN else None,
             )
         # A refusal in the middle of an outage starts its own bound; a change of kind ends the other's.
-        for other in list(self._since):
-            if other is not kind:
-                del self._since[other]
-        since = self._since.setdefault(kind, now)
-        bound = {Trouble.REFUSED: REFUSED_FOR, Trouble.UNKNOWN: UNKNOWN_FOR}.get(kind)
-        if bound is None or now - since < bound:
+        if kind is not self._kind:
+            self._kind, self._since, self._answers = kind, now, 0
+        self._answers += 1
+        bound = BOUNDS.get(kind)
+        if bound is None or now - self._since < bound or self._answers < GIVE_UP_ANSWERS:
             return None
         hint = f" ({HINTS[code]})" if code in HINTS else ""
         return PollRefusedError(
             code,
-            f"Reading {self._where} has been refused for {words.span(now - since)}: "
+            f"Reading {self._where} has been refused for {words.span(now - self._since)}: "
             f"{brief(error)}{hint}. The job was left as it is.",
         )
 
     def worked(self) -> None:
         """Take a good read."""
-        if not self._since:
+        if not self.failures:
             return
         if self._log is not None:
             self._log.warning("Reading %s works again after %d failed reads.", self._where, self.failures)
-        self._since.clear()
+        self._kind = None
         self.failures = 0
