@@ -11,7 +11,7 @@ from airflow_provider.agent_platform.policy.states import JobState
 from airflow_provider.agent_platform.triggers.poller_registry import poller_for
 from airflow_provider.agent_platform.triggers.reader import PollKey
 from airflow_provider.agent_platform.triggers.subscription import JobGoneError, Subscription
-from airflow_provider.agent_platform.triggers.trouble import REFUSED_FOR, Outage
+from airflow_provider.agent_platform.triggers.trouble import REFUSED_FOR, Outage, PollRefusedError
 from airflow_provider.agent_platform.triggers.view import JobView
 from tests.triggers.fake_service import FakeService, api_error, job_name
 from tests.triggers.virtual_time import now, run
@@ -66,7 +66,9 @@ def test_a_failed_read_is_forgotten_when_the_job_is_listed_again(error: Exceptio
     run(scenario())
 
 
-@pytest.mark.parametrize(("error", "raised"), [(NOT_FOUND, JobGoneError)], ids=["404"])
+@pytest.mark.parametrize(
+    ("error", "raised"), [(FORBIDDEN, PollRefusedError), (NOT_FOUND, JobGoneError)], ids=["403", "404"]
+)
 def test_failed_reads_of_a_job_that_is_not_listed_add_up(error: Exception, raised: type[Exception]) -> None:
     service = FakeService()
 

@@ -54,7 +54,7 @@ class Calls:
         self.good = 0
         """How many were answered."""
         self.patient = True
-        """Whether a failed read is repeated at once. Not during an outage."""
+        """Whether a failed read is repeated at once. Not during an outage: the next answer ends that."""
 
     async def page(self, filter: str, fields: Sequence[str], token: str) -> tuple[Any, str]:
         """Read a page of a list."""
@@ -115,6 +115,7 @@ class Calls:
             metrics.incr(metrics.POLL_ERRORS, tags=self._tags)
             raise
         self.good += 1
+        self.patient = True
         return answer
 
 

@@ -1,7 +1,7 @@
 """The lists of a poll loop: all jobs that have not ended, those that ended together, the newest with some labels.
 
 In: the calls of a loop and its entries. Out: marks on the entries that a list shows, and views. Which list is due, and
-what a failed one means, is not here (:mod:`.poller`).
+what a failed one means, is not here (:mod:`.poller`); but a list that was broken off goes on where it was.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from airflow_provider.agent_platform.policy import states
 from airflow_provider.agent_platform.triggers import pace
 from airflow_provider.agent_platform.triggers.calls import Calls
 from airflow_provider.agent_platform.triggers.subscription import Entry
+from airflow_provider.agent_platform.triggers.trouble import judge
 from airflow_provider.agent_platform.triggers.view import END_FIELDS, VIEW_FIELDS, JobView
 
 ACTIVE_FILTER: Final = " AND ".join(
@@ -31,6 +32,12 @@ ACTIVE_FILTER: Final = " AND ".join(
 FIND_PAGES: Final = 20
 """At most so many pages are searched for the newest job with some labels; the service answers newest
 first."""
+
+GO_ON_SECONDS: Final = 60.0
+"""A list whose next page has failed for longer begins anew: what its first pages said is old."""
+
+INVALID_ARGUMENT: Final = 3
+"""``google.rpc.Code`` of a page token that is not accepted any more."""
 
 WAKES_AT_ONCE: Final = 20
 """After so many the event loop gets its turn: what the woken do must not add up to a block of 50 ms."""
@@ -53,13 +60,22 @@ class ActiveList:
         self._lock = asyncio.Lock()
         self._wave: asyncio.Task[int] | None = None
         self._round = 0
+        self._token = ""
+        self._done = 0
+        self._stuck_since: float | None = None
         self.pages = 1
         """Of the last whole list."""
+        self.answered = 0
+        """How many pages were ever read."""
 
     async def read(self) -> int:
-        """Read all pages; answer the mark that the entries shown have now."""
+        """Read all pages, or those that are left of a list that was broken off; answer the mark that the entries
+        shown have now."""
         async with self._lock:
-            return await self._read()
+            stuck = self._stuck_since
+            if stuck is None or asyncio.get_running_loop().time() - stuck > GO_ON_SECONDS:
+                self._begin()
+            return await self._go_on()
 
     async def shown(self, name: str) -> JobView | None:
         """Read one job from a list that begins after this call, shared with all who ask within a moment."""
@@ -75,17 +91,29 @@ class ActiveList:
         await asyncio.sleep(pace.JOIN_SECONDS)
         async with self._lock:
             self._wave = None  # who comes from now on needs a list that begins later
-            return await self._read()
+            self._begin()
+            return await self._go_on()
 
-    async def _read(self) -> int:
+    def _begin(self) -> None:
         self._round += 1
-        token, pages = "", 0
+        self._token, self._done, self._stuck_since = "", 0, None
+
+    async def _go_on(self) -> int:
         while True:
-            token = await self._read_page(token)
-            pages += 1
-            if not token:
+            try:
+                self._token = await self._read_page(self._token)
+            except Exception as error:
+                if self._token and judge(error)[1] == INVALID_ARGUMENT:
+                    self._stuck_since = None
+                elif self._stuck_since is None:
+                    self._stuck_since = asyncio.get_running_loop().time()
+                raise
+            self._stuck_since = None
+            self._done += 1
+            self.answered += 1
+            if not self._token:
                 break
-        self.pages = pages
+        self.pages = self._done
         return self._round
 
     async def _read_page(self, token: str) -> str:

@@ -88,7 +88,11 @@ class Poller:
         self._intervals: Counter[float] = Counter()
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._outage = Outage(f"{key.job_type}s in {key.project}/{key.region}", log)
+        place = f"{key.project}/{key.region}"
+        self._outage = Outage(f"{key.job_type}s in {place}", log)
+        self._singles = Outage(f"single {key.job_type}s in {place}", log)
+        self._silent = 0
+        self._unread: list[Entry] = []
         self._holds = 0
         self._due = 0.0
         self._whole_due = 0.0
@@ -101,7 +105,7 @@ class Poller:
         self._reading = 0
         self._for_ever = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(Exception),
-            wait=tenacity.wait_exponential_jitter(initial=2, max=60, jitter=2),
+            wait=lambda state: self._pause_after(self._silent),
             stop=lambda state: not self._entries,
             sleep=self._back_off,
             reraise=True,
@@ -251,28 +255,31 @@ class Poller:
             await self._sleep(pause)
 
     async def _poll_once(self) -> None:
-        begun, good = self._loop.time(), self._calls.good
+        begun, good, pages = self._loop.time(), self._calls.good, self._list.answered
+        due, self._due = self._due, float("inf")  # whoever wants a poll from now on wants another one
         self._polled_at = begun
         try:
-            whole = await self._poll(begun)
+            await self._poll(begun)
         except Exception as error:
-            refused = self._outage.failed(error, self._loop.time())
-            self._calls.patient = False
+            partly = self._list.answered > pages
+            refused = self._outage.failed(error, self._loop.time(), partly=partly)
+            # Only failures without any answer make the pauses longer.
+            self._silent = 1 if partly else self._silent + 1
+            self._calls.patient = partly
+            self._due = due
             if refused is not None:
                 await self._fail_all(refused)
             raise
+        self._silent = 0
         if self._calls.good > good:
             self._outage.worked()
-        self._calls.patient = not self._outage.active
         metrics.gauge(metrics.POLL_JOBS, len(self._entries), tags=self._tags)
-        metrics.gauge(
-            metrics.POLL_LAG_SECONDS, max(0.0, self._loop.time() - min(begun, self._due)), tags=self._tags
-        )
-        if whole:
-            self._whole_due = begun + self._pause(begun)
-        # A waiter that came during the poll has already asked for an earlier one.
-        asked = self._due if self._due > begun else self._whole_due
-        self._due = min(self._whole_due, asked)
+        late = max(0.0, self._loop.time() - min(begun, due))
+        metrics.gauge(metrics.POLL_LAG_SECONDS, late, tags=self._tags)
+        self._due = min(self._due, self._whole_due)
+
+    def _pause_after(self, failures: int) -> float:
+        return pace.seconds_after_failure(failures, interval=self.interval, random=self._jitter())
 
     def _pause(self, begun: float) -> float:
         youngest = float("inf")
@@ -287,27 +294,33 @@ class Poller:
             random=self._jitter(),
         )
 
-    async def _poll(self, begun: float) -> bool:
-        """Read what is due; answer whether that was everything."""
+    async def _poll(self, begun: float) -> None:
+        """Read what is due."""
         # Few waiters beside many jobs of other people: their list would cost more calls than they do.
         if len(self._entries) <= max(GET_AT_MOST, self._list.pages - 1):
+            self._unread = []
             await self._read_each([entry for entry in self._entries.values() if not entry.settled])
-            return True
-        if begun < self._whole_due:
-            new = [entry for entry in self._entries.values() if entry.state == -1 and entry.error is None]
-            if len(new) <= GET_AT_MOST:
-                await self._read_each(new)
-                return False
+            self._whole_due = begun + self._pause(begun)
+            return
+        new = [entry for entry in self._entries.values() if entry.state == -1 and entry.error is None]
+        if begun < self._whole_due and len(new) <= GET_AT_MOST:
+            await self._read_unlisted(new)
+            return
         current = await self._list.read()
-        missing = []
+        self._whole_due = begun + self._pause(begun)
+        self._unread = []
         for entry in self._entries.values():
             if entry.mark < current:
                 if not entry.settled:
-                    missing.append(entry)
+                    self._unread.append(entry)
             elif entry.misses or entry.outage is not None:
                 entry.seen()
-        await self._read_missing(missing)
-        return True
+        if len(self._unread) >= BULK_FROM:
+            try:
+                self._unread = await lists.find_ended(self._calls, self._unread, self._publish)
+            except Exception as error:  # they are read one by one then
+                self._singles.failed(error, self._loop.time())
+        await self._read_unlisted()
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -328,12 +341,25 @@ class Poller:
             return view
         raise JobGoneError(f"{name} does not exist (any more)")
 
-    async def _read_missing(self, missing: list[Entry]) -> None:
-        if len(missing) >= BULK_FROM:
-            missing = await lists.find_ended(self._calls, missing, self._publish)
-        if len(missing) > GETS_PER_POLL:
-            self._wake_at(self._loop.time() + pace.LEAST_SECONDS)
-        await self._read_each(missing[:GETS_PER_POLL])
+    async def _read_unlisted(self, more: Sequence[Entry] = ()) -> None:
+        """Read jobs that the list did not show, some now and the rest soon.
+
+        That they cannot be read is their own trouble, while the list works: it fails no poll.
+        """
+        left = [e for e in dict.fromkeys((*more, *self._unread)) if e.subscriptions and not e.settled]
+        self._unread = left[GETS_PER_POLL:]
+        pause = pace.LEAST_SECONDS
+        try:
+            await self._read_each(left[:GETS_PER_POLL])
+        except Exception as error:
+            self._singles.failed(error, self._loop.time())
+            self._unread = left
+            pause = self._pause_after(self._singles.failures)
+        else:
+            if left:
+                self._singles.worked()
+        if self._unread:
+            self._wake_at(self._loop.time() + pause)
 
     async def _read_each(self, entries: Sequence[Entry]) -> None:
         errors: list[Exception] = []

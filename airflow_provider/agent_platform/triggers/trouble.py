@@ -21,6 +21,9 @@ GIVE_UP_ANSWERS: Final = 3
 """So many answers of one class in a row at least, however long that takes: a job that is read once an hour must not
 be given up on for two."""
 
+SAY_EVERY: Final = 600.0
+"""Seconds between two outages that are said."""
+
 UNKNOWN_FOR: Final = 3600.0
 """Seconds after which an error that is neither transient nor a refusal is given up on."""
 
@@ -101,12 +104,15 @@ def brief(error: BaseException) -> str:
 class Outage:
     """The failed reads of one loop, from the first to the next good one.
 
+    While reads fail now and then, as when a quota is short, many outages follow each other: they are said once
+    in ``SAY_EVERY``.
+
     :param where: named in the log lines.
     :param log: logger, of the standard library or structlog's, where the two lines go; ``None``: nowhere,
         somebody else says it.
     """
 
-    __slots__ = ("_answers", "_kind", "_log", "_since", "_where", "failures")
+    __slots__ = ("_answers", "_kind", "_log", "_said", "_say_from", "_since", "_where", "failures")
 
     def __init__(self, where: str, log: Any) -> None:
         self._where = where
@@ -114,21 +120,20 @@ class Outage:
         self._kind: Trouble | None = None
         self._since = 0.0
         self._answers = 0
+        self._said = False
+        self._say_from = float("-inf")
         self.failures = 0
 
-    @property
-    def active(self) -> bool:
-        """Whether the last read failed."""
-        return self.failures > 0
-
-    def failed(self, error: BaseException, now: float) -> PollRefusedError | None:
+    def failed(self, error: BaseException, now: float, *, partly: bool = False) -> PollRefusedError | None:
         """Take a failed read; answer the error to give up with when the bound has passed.
 
         :param now: seconds, by a clock of the caller.
+        :param partly: others were answered since the last failure: the bound begins anew.
         """
         kind, code = judge(error)
         self.failures += 1
-        if self.failures == 1 and self._log is not None:
+        if self._log is not None and not self._said and now >= self._say_from:
+            self._said, self._say_from = True, now + SAY_EVERY
             self._log.warning(
                 "Reading %s fails: %s. No task fails because of that; reading goes on, the next line comes "
                 "when it works again.",
@@ -137,7 +142,7 @@ class Outage:
                 exc_info=error if kind is Trouble.UNKNOWN else None,
             )
         # A refusal in the middle of an outage starts its own bound; a change of kind ends the other's.
-        if kind is not self._kind:
+        if partly or kind is not self._kind:
             self._kind, self._since, self._answers = kind, now, 0
         self._answers += 1
         bound = BOUNDS.get(kind)
@@ -152,9 +157,8 @@ class Outage:
 
     def worked(self) -> None:
         """Take a good read."""
-        if not self.failures:
-            return
-        if self._log is not None:
+        if self._said:
+            self._said = False
             self._log.warning("Reading %s works again after %d failed reads.", self._where, self.failures)
         self._kind = None
         self.failures = 0
