@@ -148,6 +148,30 @@ def test_few_waiters_in_a_project_with_thousands_of_jobs_go_back_to_get() -> Non
     assert service.calls["get"] <= 10 * 12
 
 
+def test_few_waiters_go_back_to_the_list_when_the_other_jobs_have_ended() -> None:
+    service = FakeService()
+
+    async def scenario() -> None:
+        others = [service.put(f"other-{number}", JobState.RUNNING) for number in range(4900)]
+        subscriptions = [
+            poller(service).subscribe(service.put(n, JobState.RUNNING), interval=30) for n in range(40)
+        ]
+        await asyncio.sleep(3000)
+        # While they are there: read one by one, and counted seldom.
+        assert service.calls["list"] <= 50 * (3000 / 600 + 1)
+        for name in others:
+            del service.jobs[name]
+        await asyncio.sleep(700)
+        service.calls.clear()
+        await asyncio.sleep(3600)
+        for subscription in subscriptions:
+            subscription.close()
+
+    run(scenario())
+    assert service.calls["get"] == 0
+    assert 120 <= service.calls["list"] <= 134
+
+
 def test_a_job_that_left_the_list_is_read_once_with_its_error() -> None:
     service = FakeService()
 

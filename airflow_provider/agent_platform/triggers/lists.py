@@ -65,6 +65,8 @@ class ActiveList:
         self._stuck_since: float | None = None
         self.pages = 1
         """Of the last whole list."""
+        self.read_at = float("-inf")
+        """When it was read, by the clock of the event loop."""
         self.answered = 0
         """How many pages were ever read."""
 
@@ -113,7 +115,7 @@ class ActiveList:
             self.answered += 1
             if not self._token:
                 break
-        self.pages = self._done
+        self.pages, self.read_at = self._done, asyncio.get_running_loop().time()
         return self._round
 
     async def _read_page(self, token: str) -> str:

@@ -42,6 +42,11 @@ GET_AT_MOST: Final = 3
 """Up to so many waiters are read one by one: a list page costs as much as one call, but shows all other jobs
 of the project too, and one project may have thousands. From four on the shared list is cheaper in calls."""
 
+COUNT_AGAIN_SECONDS: Final = 600.0
+COUNT_AGAIN_PER_PAGE: Final = 6.0
+"""Waiters that are fewer than the pages of a list are read one by one too; the pages are counted again after this
+time, or so rarely that it takes ten calls a minute: other people's jobs end as well."""
+
 BULK_FROM: Final = 20
 """From so many jobs that left the list at once on, the ended ones are listed, a hundred a call."""
 
@@ -296,8 +301,7 @@ class Poller:
 
     async def _poll(self, begun: float) -> None:
         """Read what is due."""
-        # Few waiters beside many jobs of other people: their list would cost more calls than they do.
-        if len(self._entries) <= max(GET_AT_MOST, self._list.pages - 1):
+        if self._few(begun):
             self._unread = []
             await self._read_each([entry for entry in self._entries.values() if not entry.settled])
             self._whole_due = begun + self._pause(begun)
@@ -321,6 +325,15 @@ class Poller:
             except Exception as error:  # they are read one by one then
                 self._singles.failed(error, self._loop.time())
         await self._read_unlisted()
+
+    def _few(self, begun: float) -> bool:
+        """Whether the waiters cost fewer calls one by one than a list, which shows other people's jobs too."""
+        waiting, pages = len(self._entries), self._list.pages
+        if waiting <= GET_AT_MOST:
+            return True
+        return waiting < pages and begun - self._list.read_at < max(
+            COUNT_AGAIN_SECONDS, COUNT_AGAIN_PER_PAGE * pages
+        )
 
     # --- reading -------------------------------------------------------------------------------
 
