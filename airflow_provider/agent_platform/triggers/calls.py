@@ -15,7 +15,8 @@ import tenacity
 from airflow_provider.agent_platform.triggers import metrics
 from airflow_provider.agent_platform.triggers.call_budget import CallBudget
 from airflow_provider.agent_platform.triggers.reader import JobReader
-from airflow_provider.agent_platform.triggers.trouble import Trouble, judge
+from airflow_provider.agent_platform.triggers.renewable_reader import RenewableReader
+from airflow_provider.agent_platform.triggers.trouble import Trouble, is_gone, judge, may_be_the_connection
 
 T = TypeVar("T")
 
@@ -29,7 +30,7 @@ QUICK_SECONDS: Final = 0.2
 class Calls:
     """Makes the calls of one loop.
 
-    :param reader: talks to the service.
+    :param reader: talks to the service; made anew while the service refuses it.
     :param polling: budget of what the loop asks by itself.
     :param urgent: budget of reads and cancels that a decision hangs on: they must not queue behind a long
         list.
@@ -37,7 +38,7 @@ class Calls:
     """
 
     def __init__(
-        self, reader: JobReader, *, polling: CallBudget, urgent: CallBudget, tags: dict[str, str]
+        self, reader: RenewableReader, *, polling: CallBudget, urgent: CallBudget, tags: dict[str, str]
     ) -> None:
         self._reader = reader
         self._polling = polling
@@ -58,12 +59,17 @@ class Calls:
 
     async def page(self, filter: str, fields: Sequence[str], token: str) -> tuple[Any, str]:
         """Read a page of a list."""
-        return await self._repeated(
-            lambda: self._reader.list_page(
-                filter=filter, fields=fields, page_token=token, timeout=CALL_SECONDS
-            ),
-            self._polling,
-        )
+        try:
+            return await self._repeated(
+                lambda reader: reader.list_page(
+                    filter=filter, fields=fields, page_token=token, timeout=CALL_SECONDS
+                ),
+                self._polling,
+            )
+        except Exception as error:
+            if is_gone(error):  # the project or region, for this account
+                self._reader.renew()
+            raise
 
     async def get(self, name: str, *, urgent: bool = False, reserved: bool = False) -> Any:
         """Read one job.
@@ -72,12 +78,12 @@ class Calls:
         """
         budget = self._urgent if urgent else self._polling
         return await self._repeated(
-            lambda: self._reader.get(name, timeout=CALL_SECONDS), budget, reserved=reserved
+            lambda reader: reader.get(name, timeout=CALL_SECONDS), budget, reserved=reserved
         )
 
     async def cancel(self, name: str) -> None:
         """Cancel one job, in a slot taken by ``reserve``. Never repeated here."""
-        await self._once(lambda: self._reader.cancel(name, timeout=CALL_SECONDS), None)
+        await self._once(lambda reader: reader.cancel(name, timeout=CALL_SECONDS), None)
 
     async def reserve(self, calls: int) -> None:
         """Wait until so many urgent calls may be made, one right after the other."""
@@ -85,10 +91,10 @@ class Calls:
 
     async def close(self) -> None:
         """Give the connection back."""
-        await asyncio.wait_for(self._reader.close(), CALL_SECONDS)
+        await self._reader.close()
 
     async def _repeated(
-        self, call: Callable[[], Awaitable[T]], budget: CallBudget, *, reserved: bool = False
+        self, call: Callable[[JobReader], Awaitable[T]], budget: CallBudget, *, reserved: bool = False
     ) -> T:
         # One lost page of a hundred must not spoil a whole poll. Tried without tenacity first: it costs more
         # than a page does.
@@ -105,14 +111,16 @@ class Calls:
         if pause > 0:
             await asyncio.sleep(pause)
 
-    async def _once(self, call: Callable[[], Awaitable[T]], budget: CallBudget | None) -> T:
+    async def _once(self, call: Callable[[JobReader], Awaitable[T]], budget: CallBudget | None) -> T:
         if budget is not None:
             await self._slot(budget)
         metrics.incr(metrics.POLL_CALLS, tags=self._tags)
         try:
-            answer = await asyncio.wait_for(call(), CALL_SECONDS + 5.0)
-        except Exception:
+            answer = await asyncio.wait_for(self._reader.call(call), CALL_SECONDS + 5.0)
+        except Exception as error:
             metrics.incr(metrics.POLL_ERRORS, tags=self._tags)
+            if may_be_the_connection(error):
+                self._reader.renew()
             raise
         self.good += 1
         self.patient = True

@@ -28,6 +28,7 @@ from airflow_provider.agent_platform.triggers.call_budget import CallBudget
 from airflow_provider.agent_platform.triggers.calls import CALL_SECONDS, Calls
 from airflow_provider.agent_platform.triggers.lists import ACTIVE_FILTER
 from airflow_provider.agent_platform.triggers.reader import JobReader, PollKey
+from airflow_provider.agent_platform.triggers.renewable_reader import RenewableReader
 from airflow_provider.agent_platform.triggers.subscription import Entry, JobGoneError, Subscription
 from airflow_provider.agent_platform.triggers.trouble import (
     Outage,
@@ -68,7 +69,7 @@ class Poller:
     """The poll loop of one key. Made by :func:`.poller_registry.poller_for`; stops with its last waiter.
 
     :param key: what is polled.
-    :param reader: makes the calls.
+    :param make_reader: makes what makes the calls.
     :param budget: of what the loop asks by itself; shared by all loops of a project and region.
     :param urgent: of reads and cancels that a decision hangs on; shared in the same way.
     :param stopped: called when the loop has ended.
@@ -78,7 +79,7 @@ class Poller:
     def __init__(
         self,
         key: PollKey,
-        reader: JobReader,
+        make_reader: Callable[[], JobReader],
         *,
         budget: CallBudget,
         urgent: CallBudget,
@@ -105,7 +106,7 @@ class Poller:
         self._joined_at = float("-inf")
         self._changed_at = self._loop.time()
         self._tags = {"kind": key.job_type, "region": key.region}
-        self._calls = Calls(reader, polling=budget, urgent=urgent, tags=self._tags)
+        self._calls = Calls(RenewableReader(make_reader), polling=budget, urgent=urgent, tags=self._tags)
         self._list = lists.ActiveList(self._calls, self._entries, self._publish)
         self._reading = 0
         self._for_ever = tenacity.AsyncRetrying(
@@ -411,8 +412,10 @@ class Poller:
             self._changed_at = self._loop.time()
 
     async def _fail_all(self, error: PollRefusedError) -> None:
+        now = self._loop.time()
         for number, entry in enumerate(list(self._entries.values()), start=1):
-            if not entry.settled:
+            # Who came in the middle of the outage has its own time: what it needs may be mended meanwhile.
+            if not entry.settled and now - entry.joined >= error.bound:
                 entry.fail(error)
             if number % lists.WAKES_AT_ONCE == 0:
                 await asyncio.sleep(0)

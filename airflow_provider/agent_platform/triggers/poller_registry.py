@@ -39,7 +39,7 @@ def poller_for(key: PollKey, *, reader_factory: ReaderFactory = HookReader) -> P
 
         budget, urgent = budgets_for(key.project, key.region)
         poller = home.pollers[key] = Poller(
-            key, reader_factory(key), budget=budget, urgent=urgent, stopped=stopped
+            key, lambda: reader_factory(key), budget=budget, urgent=urgent, stopped=stopped
         )
     return poller
 

@@ -55,12 +55,14 @@ class PollRefusedError(Exception):
     """The state of a job could not be learned for a bounded time, and waiting longer will not help.
 
     :param code: ``google.rpc.Code``, ``None`` if the error had none.
+    :param bound: seconds a wait must have lasted to be given up with it.
     """
 
-    def __init__(self, code: int | None, message: str) -> None:
-        super().__init__(code, message)
+    def __init__(self, code: int | None, message: str, bound: float = 0.0) -> None:
+        super().__init__(code, message, bound)
         self.code = code
         self.message = message
+        self.bound = bound
 
     def __str__(self) -> str:
         return self.message
@@ -86,6 +88,17 @@ def repeatable(error: BaseException, *never: type[Exception]) -> bool:
     :param never: errors that no repeat mends.
     """
     return isinstance(error, Exception) and not isinstance(error, never)
+
+
+def may_be_the_connection(error: BaseException) -> bool:
+    """Answer whether another key, account or address in the Airflow connection might have made a call work.
+
+    Everything but what only time mends, and a job that does not exist. Of the errors that time mends usually, those
+    of getting a token belong here: grpc reports them as UNAVAILABLE.
+    """
+    if judge(error)[0] is Trouble.TRANSIENT:
+        return type(error).__module__.startswith("google.auth") or "metadata from plugin failed" in str(error)
+    return not is_gone(error)
 
 
 def is_gone(error: BaseException) -> bool:
@@ -153,6 +166,7 @@ class Outage:
             code,
             f"Reading {self._where} has been refused for {words.span(now - self._since)}: "
             f"{brief(error)}{hint}. The job was left as it is.",
+            bound,
         )
 
     def worked(self) -> None:
