@@ -9,11 +9,18 @@ from airflow_provider.agent_platform.triggers.call_budget import (
     CALLS_PER_MINUTE,
     WINDOW_SECONDS,
     CallBudget,
+    CallBudgets,
 )
 
 
 def test_a_quarter_of_the_documented_quota() -> None:
     assert CALLS_PER_MINUTE / WINDOW_SECONDS == 600 / 60 / 4
+
+
+def test_all_budgets_together_leave_something_of_the_quota_to_people() -> None:
+    budgets = CallBudgets()
+    assert sum(one._calls for one in (budgets.polling, budgets.urgent, budgets.searching)) < 600
+    assert len({id(budgets.polling), id(budgets.urgent), id(budgets.searching)}) == 3
 
 
 def test_calls_within_the_budget_wait_for_nothing_and_the_next_one_for_the_oldest() -> None:

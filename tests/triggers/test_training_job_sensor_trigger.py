@@ -13,6 +13,7 @@ import pytest
 from airflow_provider.agent_platform.policy.states import JobState
 from airflow_provider.agent_platform.triggers.events import TrainingJobEvent, parse_event
 from airflow_provider.agent_platform.triggers.poller_registry import pollers
+from airflow_provider.agent_platform.triggers.training_job import TrainingJobTrigger
 from airflow_provider.agent_platform.triggers.training_job_sensor import (
     SENSOR_TRIGGER_CLASS_PATH,
     TrainingJobSensorTrigger,
@@ -50,7 +51,7 @@ def by_labels(service: FakeService) -> TrainingJobSensorTrigger:
     return trigger(service, labels=labels, project_id="123", region="us-central1", poll_interval=30)
 
 
-async def event_of(one: TrainingJobSensorTrigger) -> TrainingJobEvent:
+async def event_of(one: TrainingJobSensorTrigger | TrainingJobTrigger) -> TrainingJobEvent:
     events = [event async for event in one.run()]
     assert len(events) == 1
     return parse_event(events[0].payload)
@@ -192,3 +193,52 @@ def test_sensors_and_tasks_of_one_place_share_a_loop() -> None:
 
     assert run(scenario()) == 1
     assert service.calls["get"] == 0
+
+
+class Crowded(FakeService):
+    """A service that many sensors search for jobs that are not there, and one for a job that is."""
+
+    async def list_page(self, *, filter: str, **arguments: Any) -> Any:
+        if not filter.startswith("labels."):
+            return await super().list_page(filter=filter, **arguments)
+        await self._call("find", arguments["timeout"])
+        return ([self.jobs[job_name("found")]] if filter == 'labels.run="found"' else []), ""
+
+
+def test_a_crowd_of_searching_sensors_delays_neither_tasks_nor_a_sensor_that_has_found_its_job() -> None:
+    service = Crowded()
+
+    async def search(run_label: str) -> TrainingJobEvent:
+        return await event_of(
+            trigger(service, labels={"run": run_label}, project_id="123", region="us-central1")
+        )
+
+    async def seconds_to_end(number: int | str, task: asyncio.Task[TrainingJobEvent]) -> float:
+        begun = asyncio.get_running_loop().time()
+        service.put(number, JobState.SUCCEEDED)
+        assert (await task).type == "ended"
+        return asyncio.get_running_loop().time() - begun
+
+    async def scenario() -> list[float]:
+        service.put("found", JobState.RUNNING)
+        found = asyncio.create_task(search("found"))
+        await asyncio.sleep(10)
+        others = [asyncio.create_task(search(str(number))) for number in range(500)]
+        for number in range(300):
+            service.put(number, JobState.RUNNING)
+        tasks = []
+        for number in range(300):
+            one = TrainingJobTrigger(job_name(number))
+            one.now, one.reader_factory = now, service.reader
+            tasks.append(asyncio.create_task(event_of(one)))
+        await asyncio.sleep(3600)
+        seen = [await seconds_to_end(number, tasks[number]) for number in range(3)]
+        seen.append(await seconds_to_end("found", found))
+        for task in (*others, *tasks):
+            task.cancel()
+        await asyncio.gather(*others, *tasks, return_exceptions=True)
+        return seen
+
+    assert max(run(scenario())) < 35
+    # They search more rarely than they asked for (60 s), but they do.
+    assert 60 * 70 <= service.calls["find"] <= 62 * 76

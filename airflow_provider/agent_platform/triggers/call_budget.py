@@ -1,4 +1,4 @@
-"""How many calls a minute all polling of one project and region may make.
+"""How many calls a minute all triggers may make in one project and region.
 
 In: requests for a slot. Out: seconds to wait for it. The service allows 600 reads a minute and region (its
 documented rate quota, shared with everybody in the project); polling takes at most a quarter of it, so that
@@ -9,12 +9,17 @@ between processes.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 from typing import Final
 
 CALLS_PER_MINUTE: Final = 150
 URGENT_PER_MINUTE: Final = 300
 """Reads and cancels at the end of a clock or of a killed task. They are few, but come in crowds when mapped
 tasks have one deadline; with polling they stay within three quarters of the quota."""
+
+SEARCHES_PER_MINUTE: Final = 75
+"""Lists for sensors that look for a job by its labels. Each makes its own, so many of them are many calls: they wait
+for each other, and nobody waits for them."""
 
 WINDOW_SECONDS: Final = 60.0
 
@@ -50,3 +55,17 @@ class CallBudget:
                 slot = max(now, self._taken[-self._calls] + self._window)
             self._taken.append(slot)
         return slot - now
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallBudgets:
+    """The budgets of one project and region.
+
+    :param polling: of what the loops ask by themselves.
+    :param urgent: of reads and cancels that a decision hangs on: they must not queue behind a long list.
+    :param searching: of the lists that look for a job.
+    """
+
+    polling: CallBudget = field(default_factory=CallBudget)
+    urgent: CallBudget = field(default_factory=lambda: CallBudget(URGENT_PER_MINUTE))
+    searching: CallBudget = field(default_factory=lambda: CallBudget(SEARCHES_PER_MINUTE))

@@ -1,6 +1,6 @@
 """The calls of one poll loop: within a budget, with a deadline, counted.
 
-In: a reader and two budgets. Out: answers, or the last error. Which job a call is for, and what an error
+In: a reader and budgets. Out: answers, or the last error. Which job a call is for, and what an error
 means for it, is not known here.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 import tenacity
 
 from airflow_provider.agent_platform.triggers import metrics
-from airflow_provider.agent_platform.triggers.call_budget import CallBudget
+from airflow_provider.agent_platform.triggers.call_budget import CallBudget, CallBudgets
 from airflow_provider.agent_platform.triggers.reader import JobReader
 from airflow_provider.agent_platform.triggers.renewable_reader import RenewableReader
 from airflow_provider.agent_platform.triggers.trouble import Trouble, is_gone, judge, may_be_the_connection
@@ -31,18 +31,13 @@ class Calls:
     """Makes the calls of one loop.
 
     :param reader: talks to the service; made anew while the service refuses it.
-    :param polling: budget of what the loop asks by itself.
-    :param urgent: budget of reads and cancels that a decision hangs on: they must not queue behind a long
-        list.
+    :param budgets: of the project and region.
     :param tags: of the metrics.
     """
 
-    def __init__(
-        self, reader: RenewableReader, *, polling: CallBudget, urgent: CallBudget, tags: dict[str, str]
-    ) -> None:
+    def __init__(self, reader: RenewableReader, *, budgets: CallBudgets, tags: dict[str, str]) -> None:
         self._reader = reader
-        self._polling = polling
-        self._urgent = urgent
+        self._polling, self._urgent, self._searching = budgets.polling, budgets.urgent, budgets.searching
         self._tags = tags
         self._loop = asyncio.get_running_loop()
         self._quick = tenacity.AsyncRetrying(
@@ -58,18 +53,14 @@ class Calls:
         """Whether a failed read is repeated at once. Not during an outage: the next answer ends that."""
 
     async def page(self, filter: str, fields: Sequence[str], token: str) -> tuple[Any, str]:
-        """Read a page of a list."""
-        try:
-            return await self._repeated(
-                lambda reader: reader.list_page(
-                    filter=filter, fields=fields, page_token=token, timeout=CALL_SECONDS
-                ),
-                self._polling,
-            )
-        except Exception as error:
-            if is_gone(error):  # the project or region, for this account
-                self._reader.renew()
-            raise
+        """Read a page of a list that the loop reads by itself."""
+        return await self._page(filter, fields, token, self._polling)
+
+    async def search(
+        self, filter: str, fields: Sequence[str], token: str, *, urgent: bool = False
+    ) -> tuple[Any, str]:
+        """Read a page of a list that somebody looks for a job in."""
+        return await self._page(filter, fields, token, self._urgent if urgent else self._searching)
 
     async def get(self, name: str, *, urgent: bool = False, reserved: bool = False) -> Any:
         """Read one job.
@@ -92,6 +83,21 @@ class Calls:
     async def close(self) -> None:
         """Give the connection back."""
         await self._reader.close()
+
+    async def _page(
+        self, filter: str, fields: Sequence[str], token: str, budget: CallBudget
+    ) -> tuple[Any, str]:
+        try:
+            return await self._repeated(
+                lambda reader: reader.list_page(
+                    filter=filter, fields=fields, page_token=token, timeout=CALL_SECONDS
+                ),
+                budget,
+            )
+        except Exception as error:
+            if is_gone(error):  # the project or region, for this account
+                self._reader.renew()
+            raise
 
     async def _repeated(
         self, call: Callable[[JobReader], Awaitable[T]], budget: CallBudget, *, reserved: bool = False

@@ -167,12 +167,17 @@ async def find_ended(calls: Calls, missing: Sequence[Entry], publish: Publish) -
     return list(wanted.values())
 
 
-async def find_newest(calls: Calls, filter: str) -> JobView | None:
-    """Find the newest job that a List filter lets through; ``None`` if there is none."""
+async def find_newest(calls: Calls, filter: str, *, urgent: bool) -> JobView | None:
+    """Find the newest job that a List filter lets through; ``None`` if there is none.
+
+    :param calls: of the loop.
+    :param filter: of List.
+    :param urgent: a decision hangs on it.
+    """
     newest: JobView | None = None
     token = ""
     for _ in range(FIND_PAGES):
-        items, token = await calls.page(filter, VIEW_FIELDS, token)
+        items, token = await calls.search(filter, VIEW_FIELDS, token, urgent=urgent)
         for raw in items:
             view = JobView.of(raw)
             if newest is None or _age(view) > _age(newest):

@@ -24,7 +24,7 @@ import tenacity
 
 from airflow_provider.agent_platform.policy import states
 from airflow_provider.agent_platform.triggers import lists, metrics, pace
-from airflow_provider.agent_platform.triggers.call_budget import CallBudget
+from airflow_provider.agent_platform.triggers.call_budget import CallBudgets
 from airflow_provider.agent_platform.triggers.calls import CALL_SECONDS, Calls
 from airflow_provider.agent_platform.triggers.lists import ACTIVE_FILTER
 from airflow_provider.agent_platform.triggers.reader import JobReader, PollKey
@@ -70,8 +70,7 @@ class Poller:
 
     :param key: what is polled.
     :param make_reader: makes what makes the calls.
-    :param budget: of what the loop asks by itself; shared by all loops of a project and region.
-    :param urgent: of reads and cancels that a decision hangs on; shared in the same way.
+    :param budgets: of calls; shared by all loops of a project and region.
     :param stopped: called when the loop has ended.
     :param jitter: answers a random number between 0 and 1.
     """
@@ -81,8 +80,7 @@ class Poller:
         key: PollKey,
         make_reader: Callable[[], JobReader],
         *,
-        budget: CallBudget,
-        urgent: CallBudget,
+        budgets: CallBudgets,
         stopped: Callable[[Poller], None] | None = None,
         jitter: Callable[[], float] = random.random,
     ) -> None:
@@ -106,7 +104,7 @@ class Poller:
         self._joined_at = float("-inf")
         self._changed_at = self._loop.time()
         self._tags = {"kind": key.job_type, "region": key.region}
-        self._calls = Calls(RenewableReader(make_reader), polling=budget, urgent=urgent, tags=self._tags)
+        self._calls = Calls(RenewableReader(make_reader), budgets=budgets, tags=self._tags)
         self._list = lists.ActiveList(self._calls, self._entries, self._publish)
         self._reading = 0
         self._for_ever = tenacity.AsyncRetrying(
@@ -183,9 +181,12 @@ class Poller:
         finally:
             self._reading -= 1
 
-    async def newest(self, filter: str) -> JobView | None:
-        """Find the newest job that a List filter lets through; ``None`` if there is none."""
-        return await lists.find_newest(self._calls, filter)
+    async def newest(self, filter: str, *, urgent: bool = False) -> JobView | None:
+        """Find the newest job that a List filter lets through; ``None`` if there is none.
+
+        :param urgent: a decision hangs on it; else it waits until nobody else searches.
+        """
+        return await lists.find_newest(self._calls, filter, urgent=urgent)
 
     async def cancel(self, name: str, *, read: bool = False) -> tuple[bool, JobView | None]:
         """Send one cancel, unless the job is being cancelled or has ended by the time it may be sent. Not

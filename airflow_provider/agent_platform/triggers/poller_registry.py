@@ -10,7 +10,7 @@ import asyncio
 import weakref
 from dataclasses import dataclass, field
 
-from airflow_provider.agent_platform.triggers.call_budget import URGENT_PER_MINUTE, CallBudget
+from airflow_provider.agent_platform.triggers.call_budget import CallBudgets
 from airflow_provider.agent_platform.triggers.poller import Poller
 from airflow_provider.agent_platform.triggers.reader import HookReader, PollKey, ReaderFactory
 
@@ -20,7 +20,7 @@ class _Home:
     """What one event loop has."""
 
     pollers: weakref.WeakValueDictionary[PollKey, Poller] = field(default_factory=weakref.WeakValueDictionary)
-    budgets: dict[tuple[str, str], tuple[CallBudget, CallBudget]] = field(default_factory=dict)
+    budgets: dict[tuple[str, str], CallBudgets] = field(default_factory=dict)
 
 
 _HOMES: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Home] = weakref.WeakKeyDictionary()
@@ -37,18 +37,19 @@ def poller_for(key: PollKey, *, reader_factory: ReaderFactory = HookReader) -> P
             if home.pollers.get(key) is ended:
                 del home.pollers[key]
 
-        budget, urgent = budgets_for(key.project, key.region)
         poller = home.pollers[key] = Poller(
-            key, lambda: reader_factory(key), budget=budget, urgent=urgent, stopped=stopped
+            key,
+            lambda: reader_factory(key),
+            budgets=budgets_for(key.project, key.region),
+            stopped=stopped,
         )
     return poller
 
 
-def budgets_for(project: str, region: str) -> tuple[CallBudget, CallBudget]:
+def budgets_for(project: str, region: str) -> CallBudgets:
     """Answer the running event loop's call budgets of one project and region, whatever connection or kind of
-    job: of polling, and of what decisions hang on."""
-    made = (CallBudget(), CallBudget(URGENT_PER_MINUTE))
-    return _home().budgets.setdefault((project, region), made)
+    job."""
+    return _home().budgets.setdefault((project, region), CallBudgets())
 
 
 def pollers() -> tuple[Poller, ...]:

@@ -133,7 +133,7 @@ class TrainingJobSensorTrigger(BaseTrigger):
             event: TrainingJobEvent | None = None
             while True:
                 try:
-                    newest = await self._newest(poller)
+                    newest = await self._newest(poller, urgent=event is not None)
                 except PollRefusedError as error:
                     return TrainingJobEvent(
                         type=events.REFUSED,
@@ -149,12 +149,12 @@ class TrainingJobSensorTrigger(BaseTrigger):
                 name = newest.name
                 event = await self._follow(name)
 
-    async def _newest(self, poller: Poller) -> JobView | None:
+    async def _newest(self, poller: Poller, *, urgent: bool) -> JobView | None:
         found = f"jobs with {labels_filter(self.labels or {})}"
         outage = Outage(found, self.log)
         while True:
             try:
-                return await poller.newest(labels_filter(self.labels or {}))
+                return await poller.newest(labels_filter(self.labels or {}), urgent=urgent)
             except Exception as error:
                 refused = outage.failed(error, asyncio.get_running_loop().time())
                 if refused is not None:
