@@ -14,7 +14,7 @@ from typing import Any, Final
 import pendulum
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider.agent_platform.triggers import kill, live_state, trouble
+from airflow_provider.agent_platform.triggers import kill, live_state, log_lines, trouble
 from airflow_provider.agent_platform.triggers.beside import CheckpointsBeside
 from airflow_provider.agent_platform.triggers.clocks import Clocks, Now, utcnow
 from airflow_provider.agent_platform.triggers.events import TrainingJobEvent, parse_event
@@ -183,7 +183,7 @@ class TrainingJobTrigger(BaseTrigger):
             while True:
                 step = watch.step(self.now())
                 for line in watch.take_lines():
-                    self.log.log(line.level, line.text)
+                    await log_lines.write(self.log, line.level, line.text)
                 if step.event is not None:
                     return step.event
                 if step.do is Do.READ:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider.agent_platform.triggers import events
+from airflow_provider.agent_platform.triggers import events, log_lines
 from airflow_provider.agent_platform.triggers.clocks import Clocks, Now, utcnow
 from airflow_provider.agent_platform.triggers.events import TrainingJobEvent
 from airflow_provider.agent_platform.triggers.poller import Poller
@@ -169,7 +169,7 @@ class TrainingJobSensorTrigger(BaseTrigger):
             while True:
                 step = watch.step(self.now())
                 for line in watch.take_lines():
-                    self.log.log(line.level, line.text)
+                    await log_lines.write(self.log, line.level, line.text)
                 if step.event is not None:
                     return step.event
                 try:
