@@ -97,6 +97,30 @@ def test_calls_of_a_poll_grow_with_pages_and_not_with_tasks(jobs: int) -> None:
     assert jobs / 100 <= calls <= (jobs / 100 + 1) * 1.12
 
 
+def test_waiters_that_keep_coming_are_all_read_soon_after_the_last_one_came() -> None:
+    service = FakeService()
+    read_at: list[float] = []
+
+    async def wait(number: int) -> None:
+        with poller(service).subscribe(job_name(number), interval=30) as subscription:
+            await following(subscription, 3600)
+            read_at.append(asyncio.get_running_loop().time())
+
+    async def scenario() -> float:
+        for number in range(3000):
+            service.put(number, JobState.RUNNING)
+        tasks = []
+        for number in range(3000):  # as a triggerer starts them
+            tasks.append(asyncio.create_task(wait(number)))
+            await asyncio.sleep(20 / 3000)
+        last_came = asyncio.get_running_loop().time()
+        await asyncio.gather(*tasks)
+        return max(read_at) - last_came
+
+    # A list of 30 pages every 12 seconds, and not all calls of the minute at once.
+    assert run(scenario()) < 12.5
+
+
 def test_a_list_asks_for_few_fields_of_jobs_that_have_not_ended_a_hundred_a_page() -> None:
     service = FakeService()
 

@@ -22,6 +22,7 @@ class _Selector(selectors.SelectSelector):
     def __init__(self) -> None:
         super().__init__()
         self.loop: VirtualLoop | None = None
+        self.in_vain = 0
 
     def select(self, timeout: float | None = None) -> list[Any]:
         ready = super().select(0)
@@ -29,6 +30,9 @@ class _Selector(selectors.SelectSelector):
             raise RuntimeError("everything waits, and nothing will ever happen")
         if not ready and timeout is not None and self.loop is not None:
             self.loop.passed += timeout
+            self.in_vain = self.in_vain + 1 if timeout == 0 else 0
+            if self.in_vain > 100:  # a pause that is too short for a float would last for ever
+                self.loop.passed += 1e-9
         return ready
 
 

@@ -24,7 +24,7 @@ import tenacity
 
 from airflow_provider.agent_platform.policy import states
 from airflow_provider.agent_platform.triggers import lists, metrics, pace
-from airflow_provider.agent_platform.triggers.call_budget import CallBudgets
+from airflow_provider.agent_platform.triggers.call_budget import CALLS_PER_MINUTE, WINDOW_SECONDS, CallBudgets
 from airflow_provider.agent_platform.triggers.calls import CALL_SECONDS, Calls
 from airflow_provider.agent_platform.triggers.lists import ACTIVE_FILTER
 from airflow_provider.agent_platform.triggers.reader import JobReader, PollKey
@@ -47,6 +47,11 @@ COUNT_AGAIN_SECONDS: Final = 600.0
 COUNT_AGAIN_PER_PAGE: Final = 6.0
 """Waiters that are fewer than the pages of a list are read one by one too; the pages are counted again after this
 time, or so rarely that it takes ten calls a minute: other people's jobs end as well."""
+
+LIST_AGAIN_PER_PAGE: Final = WINDOW_SECONDS / CALLS_PER_MINUTE
+"""Seconds from the begin of a list to the next one while waiters keep coming: no sooner than its pages may be asked for
+again. Else the first lists of a triggerer that starts with thousands of jobs use up the calls of a minute, and who came
+last waits for the next one."""
 
 BULK_FROM: Final = 20
 """From so many jobs that left the list at once on, the ended ones are listed, a hundred a call."""
@@ -101,6 +106,7 @@ class Poller:
         self._due = 0.0
         self._whole_due = 0.0
         self._polled_at = float("-inf")
+        self._listed_at = float("-inf")
         self._joined_at = float("-inf")
         self._changed_at = self._loop.time()
         self._tags = {"kind": key.job_type, "region": key.region}
@@ -309,9 +315,15 @@ class Poller:
             self._whole_due = begun + self._pause(begun)
             return
         new = [entry for entry in self._entries.values() if entry.state == -1 and entry.error is None]
+        list_again = self._listed_at + self._list.pages * LIST_AGAIN_PER_PAGE
         if begun < self._whole_due and len(new) <= GET_AT_MOST:
             await self._read_unlisted(new)
             return
+        if begun < self._whole_due and begun < list_again:
+            self._wake_at(list_again)
+            await self._read_unlisted()
+            return
+        self._listed_at = begun
         current = await self._list.read()
         self._whole_due = begun + self._pause(begun)
         self._unread = []
