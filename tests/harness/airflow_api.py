@@ -87,9 +87,22 @@ class AirflowApi:
         return cast("dict[str, Any]", self.call("GET", _run(dag_id, run_id)))
 
     def task_instances(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
-        """Return the task instances of one run."""
-        answer = self.call("GET", f"{_run(dag_id, run_id)}/taskInstances")
-        return cast("list[dict[str, Any]]", answer["task_instances"])
+        """Return the task instances of one run, all pages of them."""
+        found: list[dict[str, Any]] = []
+        while True:
+            page = self.call(
+                "GET",
+                f"{_run(dag_id, run_id)}/taskInstances",
+                params={"limit": 100, "offset": len(found), "order_by": "map_index"},
+            )
+            found.extend(page["task_instances"])
+            if len(found) >= page["total_entries"] or not page["task_instances"]:
+                return found
+
+    def count_task_instances(self, dag_id: str, run_id: str, state: str) -> int:
+        """Return how many task instances of one run are in a state."""
+        params = {"limit": 1, "state": state}
+        return int(self.call("GET", f"{_run(dag_id, run_id)}/taskInstances", params=params)["total_entries"])
 
     def task_instance(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> dict[str, Any]:
         """Return one task instance."""

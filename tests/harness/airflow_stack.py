@@ -34,6 +34,19 @@ _COMPONENTS: dict[str, tuple[str, ...]] = {
 
 USER = "admin"
 
+# The scheduler forks a process for each task. What it has imported by then, no task has to import again: of the
+# second of CPU that each would cost, a fifth is left.
+_LOCAL_SETTINGS = """\
+import sys
+
+if "scheduler" in sys.argv:
+    import airflow.sdk.execution_time.task_runner
+    import google.cloud.aiplatform_v1
+
+    import airflow_provider.agent_platform.operators.conduct
+    import airflow_provider.agent_platform.operators.custom_job
+"""
+
 
 class AirflowStack:
     """One Airflow for as long as the ``with`` block runs.
@@ -85,8 +98,10 @@ class AirflowStack:
         self.wait_healthy()
 
     def prepare(self) -> None:
-        """Make the home, the user's password and the database."""
-        self.home.mkdir(parents=True, exist_ok=True)
+        """Make the home, the local settings, the user's password and the database."""
+        config = self.home / "config"
+        config.mkdir(parents=True, exist_ok=True)
+        (config / "airflow_local_settings.py").write_text(_LOCAL_SETTINGS)
         passwords = self.home / "passwords.json"
         passwords.touch(mode=0o600)
         passwords.write_text(json.dumps({USER: self.password}))

@@ -40,6 +40,14 @@ class EmulatorApi:
         """Forget every fault."""
         self._call("DELETE", "/emulator/v1/faults")
 
+    def faults(self) -> list[dict[str, Any]]:
+        """Return every fault, with how often it has fired."""
+        return cast("list[dict[str, Any]]", self._call("GET", "/emulator/v1/faults"))
+
+    def set_quotas(self, limits: dict[str, dict[str, int]]) -> None:
+        """Replace the limits of every region; what is over them waits in QUEUED."""
+        self._call("PUT", "/emulator/v1/quotas", json=limits)
+
     def reset(self) -> None:
         """Forget jobs, faults, quotas and counters, and end all workers."""
         self._call("POST", "/emulator/v1/reset")

@@ -7,6 +7,7 @@ In: a directory. Out: a running set-up that knows its project, region and bucket
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -36,6 +37,8 @@ class Laptop:
     :param dags_folder: the DAGs to run.
     :param database_url: Airflow's database; ``None`` for SQLite below ``root``.
     :param speed: how many times faster than the real service the emulator's delays pass.
+    :param runner: the emulator's: ``process`` or ``simulated``.
+    :param airflow_env: more environment for Airflow, over the settings of the stack.
     """
 
     def __init__(
@@ -45,8 +48,10 @@ class Laptop:
         dags_folder: Path = DAGS,
         database_url: str | None = None,
         speed: float = 60,
+        runner: str = "process",
+        airflow_env: Mapping[str, str] | None = None,
     ) -> None:
-        self.services = Services(root / "services", bucket=BUCKET, speed=speed)
+        self.services = Services(root / "services", bucket=BUCKET, speed=speed, runner=runner)
         self.airflow = AirflowStack(
             root / "airflow",
             dags_folder,
@@ -55,6 +60,7 @@ class Laptop:
                 **self.services.client_env,
                 "AIRFLOW_CONN_GOOGLE_CLOUD_DEFAULT": json.dumps(_CONNECTION),
                 **{f"AIRFLOW_VAR_{name.upper()}": value for name, value in _VARIABLES.items()},
+                **(airflow_env or {}),
             },
         )
 

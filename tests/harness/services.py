@@ -24,9 +24,10 @@ class Services:
     :param root: takes the stored objects, the emulator's database and the logs.
     :param bucket: a bucket that is there from the start.
     :param speed: how many times faster than the real service the emulator's own delays pass.
+    :param runner: what a worker is: ``process``, or ``simulated`` for hundreds of jobs at once.
     """
 
-    def __init__(self, root: Path, *, bucket: str, speed: float = 60) -> None:
+    def __init__(self, root: Path, *, bucket: str, speed: float = 60, runner: str = "process") -> None:
         self.bucket = bucket
         grpc_port, rest_port, storage_port = free_ports(3)
         self.grpc_target = f"{LOOPBACK}:{grpc_port}"
@@ -51,7 +52,7 @@ class Services:
                 *(sys.executable, "-m", "airflow_provider.agent_platform.emulator.cli"),
                 *("--host", LOOPBACK, "--port", str(grpc_port), "--rest-port", str(rest_port)),
                 *("--db", str(root / "emulator.sqlite"), "--speed", str(speed)),
-                *("--storage-host", self.storage_url),
+                *("--storage-host", self.storage_url, "--runner", runner),
             ],
             env=env,
             log=root / "agent-platform-emulator.log",

@@ -16,6 +16,7 @@ from tests.harness.waiting import wait_until
 pytestmark = pytest.mark.postgres
 
 FALLBACK = "europe-west4"
+UNKNOWN_TEXT = "The orchestrator lost its patience with replica set 7."
 QUOTA = (
     "The following quota metrics exceed quota limits: aiplatform.googleapis.com/custom_model_training_cpus"
 )
@@ -27,6 +28,7 @@ SCENARIOS = (
     "abort_retries_3",
     "abort_retries_5",
     "internal_error",
+    "unknown_text",
     "stockout",
     "quota_refused",
     "cancelled_outside",
@@ -113,6 +115,9 @@ def _run(laptop: Laptop, names: tuple[str, ...]) -> dict[str, Ended]:
 def _arm(emulator: Any) -> None:
     emulator.add_fault("internal_error", match={"display_name": "failure_internal_error.train"}, times=3)
     emulator.add_fault(
+        "job_error", match={"display_name": "failure_unknown_text.train"}, message=UNKNOWN_TEXT, times=None
+    )
+    emulator.add_fault(
         "stockout", match={"display_name": "failure_stockout.train", "region": REGION}, times=4
     )
     emulator.add_fault("stockout", match={"display_name": "failure_queue_timeout.train"}, times=1000)
@@ -174,6 +179,17 @@ def test_internal_errors_are_counted_once(ended: dict[str, Ended]) -> None:
     found = ended["internal_error"]
     assert (found.task["state"], found.task["try_number"]) == ("failed", 1), found.log
     assert found.runs == [3], found.log
+
+
+def test_a_text_that_nobody_knows_is_retried_while_the_budget_lasts(ended: dict[str, Ended]) -> None:
+    found = ended["unknown_text"]
+    assert (found.task["state"], found.task["try_number"]) == ("failed", 3), found.log
+    assert found.states == ["FAILED", "FAILED", "FAILED"], found.log
+    assert found.runs == [1, 1, 1], found.log
+    assert "kind=UNKNOWN next=RETRY" in found.log
+    assert f'evidence="{UNKNOWN_TEXT}"' in found.log
+    assert "kind=UNKNOWN next=FAIL" in found.log
+    assert "already ran this 3 times" in found.log
 
 
 def test_a_stockout_moves_to_the_next_region_inside_the_try(ended: dict[str, Ended]) -> None:

@@ -10,7 +10,7 @@ import signal
 from datetime import timedelta
 from pathlib import Path
 
-from airflow.sdk import DAG, task
+from airflow.sdk import DAG
 
 from airflow_provider.agent_platform.operators import points
 from airflow_provider.agent_platform.operators.custom_job import ContainerTrainingOperator
@@ -73,21 +73,3 @@ with DAG("crashes_plain", schedule=None, catchup=False, max_active_runs=16) as c
         deferrable=False,
         kill_at="{{ dag_run.conf.get('kill_at', '') }}",
     )
-
-with DAG("crashes_mapped", schedule=None, catchup=False, max_active_tasks=32) as crashes_mapped:
-
-    @task
-    def files(dag_run: object = None) -> list[list[str]]:
-        """One release file for each training."""
-        conf = dag_run.conf  # type: ignore[attr-defined]
-        return [[f"{conf['release']}"] for _ in range(conf["count"])]
-
-    ContainerTrainingOperator.partial(
-        task_id="train",
-        image="python:3",
-        command=COMMAND,
-        machine_type="n1-standard-4",
-        poll_interval=1,
-        retries=4,
-        retry_delay=timedelta(seconds=1),
-    ).expand(args=files())

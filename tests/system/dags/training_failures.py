@@ -16,6 +16,7 @@ SCENARIOS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "abort_retries_3": ("import os; os._exit(134)", 3, {}),
     "abort_retries_5": ("import os; os._exit(134)", 5, {}),
     "internal_error": ("pass", 1, {}),
+    "unknown_text": ("pass", 2, {}),
     "stockout": ("pass", 0, {"fallback_regions": ["europe-west4"]}),
     "quota_refused": ("pass", 0, {}),
     "cancelled_outside": ("import time; time.sleep(600)", 3, {}),
