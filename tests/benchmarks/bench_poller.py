@@ -39,10 +39,10 @@ def main() -> dict[str, float]:
     figures: dict[str, float] = {}
     rows = []
     for size in sizes:
-        with running_stub(size) as target:
-            os.environ["AGENT_PLATFORM_EMULATOR_HOST"] = target
+        with running_stub(size) as stub:
+            os.environ["AGENT_PLATFORM_EMULATOR_HOST"] = stub.target
             try:
-                row = asyncio.run(_measure(size, target))
+                row = asyncio.run(_measure(size, stub.target))
             finally:
                 del os.environ["AGENT_PLATFORM_EMULATOR_HOST"]
         rows.append((size, row))

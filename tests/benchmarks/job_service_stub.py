@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 PAGE = 100
@@ -26,7 +27,8 @@ def job_name(number: int) -> str:
 
 
 def serve(jobs: int) -> None:
-    """Serve until killed; the first line on stdout is the port."""
+    """Serve until stdin ends; the first line on stdout is the port. Each line on stdin is answered with the number of
+    calls so far."""
     import grpc
     from google.cloud.aiplatform_v1.types import (
         CustomJob,
@@ -57,13 +59,16 @@ def serve(jobs: int) -> None:
     full_pages, masked_pages = pages(full), pages(masked)
     by_name = {job.name: job.SerializeToString() for job in full}
     list_request, get_request = ListCustomJobsRequest.pb(), GetCustomJobRequest.pb()
+    calls: list[None] = []  # its append is atomic
 
     def list_jobs(request: bytes, context: grpc.ServicerContext) -> bytes:
+        calls.append(None)
         asked = list_request.FromString(request)
         page = int(asked.page_token or 0)
         return (masked_pages if asked.read_mask.paths else full_pages)[page]
 
     def get_job(request: bytes, context: grpc.ServicerContext) -> bytes:
+        calls.append(None)
         found = by_name.get(get_request.FromString(request).name)
         if found is None:
             context.abort(grpc.StatusCode.NOT_FOUND, "The CustomJob does not exist.")
@@ -84,7 +89,8 @@ def serve(jobs: int) -> None:
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     print(port, flush=True)
-    sys.stdin.read()  # until the parent goes away
+    for _ in sys.stdin:  # until the parent goes away
+        print(len(calls), flush=True)
     server.stop(0)
 
 
@@ -106,9 +112,27 @@ def _full_job(number: int):  # type: ignore[no-untyped-def]
     return raw
 
 
+@dataclass(frozen=True)
+class Stub:
+    """The stub in its own process.
+
+    :ivar target: its address.
+    """
+
+    target: str
+    _process: subprocess.Popen[str]
+
+    def calls(self) -> int:
+        """Return how many calls it has got."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(file=self._process.stdin, flush=True)
+        return int(self._process.stdout.readline())
+
+
 @contextmanager
-def running_stub(jobs: int) -> Iterator[str]:
-    """Run the stub in a process of its own; answers its address."""
+def running_stub(jobs: int) -> Iterator[Stub]:
+    """Run the stub in a process of its own."""
     process = subprocess.Popen(
         [sys.executable, str(Path(__file__).resolve()), "--jobs", str(jobs)],
         stdin=subprocess.PIPE,
@@ -118,7 +142,7 @@ def running_stub(jobs: int) -> Iterator[str]:
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        yield f"127.0.0.1:{int(process.stdout.readline())}"
+        yield Stub(f"127.0.0.1:{int(process.stdout.readline())}", process)
     finally:
         process.stdin.close()
         try:
