@@ -1,7 +1,8 @@
 """What a waiting job costs: our shared poll loop, beside a bare List loop on the same server in the same run.
 
 Anchors: the least code that lists all active jobs with Google's asynchronous client (100 a page, read mask),
-once with the client library's own objects, once with raw protobuf messages; and a trigger that only sleeps.
+once with the client library's own objects, once with raw protobuf messages; a trigger that only sleeps; and, where the
+google provider is installed, its ``CustomJobTrigger``, which polls each job by itself (``googles_us`` for a job and poll).
 The server is a process of its own, so only the client side is counted. CPU figures are of the whole process,
 the best of some polls: the others measure what else the machine did. "starting" is while all triggers start
 and read their first states, "polling" while nothing changes.
@@ -11,31 +12,34 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import importlib.util
 import os
 import sys
 import time
 import tracemalloc
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from airflow.triggers.base import BaseTrigger, TriggerEvent
+from airflow.triggers.base import BaseTrigger
 
 from airflow_provider.agent_platform.policy.states import JobState
 from airflow_provider.agent_platform.triggers.poller_registry import pollers
 from airflow_provider.agent_platform.triggers.reader import PAGE_SIZE
 from airflow_provider.agent_platform.triggers.training_job import TrainingJobTrigger
-from tests.benchmarks.job_service_stub import PARENT, job_name, running_stub
+from tests.benchmarks.compared_triggers import SleepingTrigger, google_trigger, why_not_google
+from tests.benchmarks.job_service_stub import PARENT, Stub, job_name, running_stub
 
 SIZES = (100, 1_000, 5_000, 10_000)
 ROUNDS = 5
 INTERVAL = 3600.0  # polls are made by hand here
+GOOGLES_MOST = 1_000
+"""Triggers of the google provider, each of which has a client of its own."""
 
 
 def main() -> dict[str, float]:
     """Measure every size; print a table; return the figures."""
     sizes = [int(size) for size in os.environ.get("BENCH_POLLER_SIZES", "").split(",") if size] or SIZES
-    _google_provider()
+    if why := why_not_google():
+        print(f"The google provider's CustomJobTrigger is not measured: {why}.", file=sys.stderr)
     figures: dict[str, float] = {}
     rows = []
     for size in sizes:
@@ -43,6 +47,9 @@ def main() -> dict[str, float]:
             os.environ["AGENT_PLATFORM_EMULATOR_HOST"] = stub.target
             try:
                 row = asyncio.run(_measure(size, stub.target))
+                if not why and size <= GOOGLES_MOST:
+                    row.update(asyncio.run(_googles(stub, size)))
+                    row["googles_ratio"] = row["googles_us"] / row["ours_us"]
             finally:
                 del os.environ["AGENT_PLATFORM_EMULATOR_HOST"]
         rows.append((size, row))
@@ -64,7 +71,7 @@ async def _measure(size: int, target: str) -> dict[str, float]:
     row: dict[str, float] = {}
     row["bare_us"] = await _best(lambda: _bare_list(client), size)
     row["bare_raw_us"] = await _best(lambda: _bare_raw_list(client), size)
-    row["sleeping_kb"] = await _memory(size, lambda number: _Sleeping())
+    row["sleeping_kb"] = await _memory(size, lambda number: SleepingTrigger(INTERVAL))
     ours = _Ours(size)
     # One waiter keeps the loop and its client: what they cost is no part of a further job's memory.
     first = asyncio.create_task(_run(ours.trigger(0)))
@@ -113,28 +120,31 @@ def _request() -> dict[str, Any]:
     }
 
 
-class _Sleeping(BaseTrigger):
-    """The least a trigger can do."""
+async def _googles(stub: Stub, size: int) -> dict[str, float]:
+    """What the google provider's trigger costs for each job and poll, all triggers polling by themselves."""
+    interval = max(2.0, 0.015 * size)
 
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # Airflow's is not annotated
+    def make(number: int) -> BaseTrigger:
+        trigger: BaseTrigger = google_trigger(stub.target, job_name(number), interval)
+        return trigger
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        return "x.Sleeping", {}
-
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        await asyncio.sleep(INTERVAL)
-        yield TriggerEvent({})  # type: ignore[no-untyped-call]  # Airflow's is not annotated
-
-
-def _google_provider() -> None:
-    """Say why the google provider's trigger is not in the table."""
-    try:
-        found = importlib.util.find_spec("airflow.providers.google") is not None
-    except ModuleNotFoundError:
-        found = False
-    why = "its hook cannot be led to a local server" if found else "the google provider is not installed"
-    print(f"CustomJobTrigger is not measured: {why}.", file=sys.stderr)
+    make(0)  # what it imports is no part of a trigger
+    gc.collect()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    first = stub.calls()
+    tasks = [asyncio.create_task(_run(make(number))) for number in range(size)]
+    while stub.calls() < first + size:  # noqa: ASYNC110 - the stub has no event to wait for
+        await asyncio.sleep(0.2)
+    gc.collect()
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    await asyncio.sleep(interval)
+    calls, used = stub.calls(), time.process_time()
+    await asyncio.sleep(2 * interval)
+    used, calls = time.process_time() - used, stub.calls() - calls
+    await _stop(tasks)
+    return {"googles_us": 1e6 * used / calls, "googles_kb": (after - before) / size / 1024}
 
 
 # --- ours -------------------------------------------------------------------------------------------
