@@ -113,6 +113,7 @@ class MeasuredTriggerer:
 def running_triggerer(stack: AirflowStack) -> Iterator[MeasuredTriggerer]:
     """Start a triggerer; afterwards stop it and forget all deferred tasks."""
     component = stack.component("triggerer")
+    component.env = dict(stack.env)  # as it is now: the servers of each measurement have other ports
     measured = MeasuredTriggerer(stack, component)
     component.start()
     try:
