@@ -137,25 +137,32 @@ def test_a_clock_that_is_ahead_is_said_once() -> None:
 
 
 def test_a_clock_that_is_a_little_ahead_makes_no_negative_age() -> None:
-    record = watched(Scans((0, at(600))), hours=0.12)
+    record = watched(Scans((0, at(400))), hours=0.12, interval=HOUR)
     assert record.ages
     assert min(record.ages) == 0.0
 
 
 def test_the_age_is_reported_with_its_tags() -> None:
-    record = watched(Scans((0, at(0))), hours=1)
+    record = watched(Scans((0, at(0))), hours=1, interval=HOUR)
     assert record.ages == sorted(record.ages)
     assert 3000 < record.ages[-1] < 3600
     assert record.tags == {"dag_id": "d"}
 
 
-def test_it_looks_every_few_minutes_at_most() -> None:
+@pytest.mark.parametrize(
+    ("interval", "pause"),
+    [(60.0, 60.0), (HOUR / 2, 180.0), (4 * HOUR, 900.0)],
+    ids=["1 min", "30 min", "4 h"],
+)
+def test_it_looks_sixteen_times_an_interval_but_not_more_often_than_every_three_minutes(
+    interval: float, pause: float
+) -> None:
     scans = Scans((0, at(0)))
-    watched(scans, hours=10)
-    assert 180 <= len(scans.looked_at) <= 225
+    watched(scans, hours=50, interval=interval)
+    assert 0.95 <= len(scans.looked_at) * pause / (50 * HOUR) <= 1.05
     assert (
         min(later - earlier for earlier, later in zip(scans.looked_at, scans.looked_at[1:], strict=False))
-        > 150
+        > 0.8 * pause
     )
 
 
